@@ -1,0 +1,161 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// asker takes the one answer to a Go caller's request. It stands in the process registry like an actor. The library's
+// own futures are not used: an answer at the moment of their time-out races, and they can't take a Go error.
+type asker struct {
+	pid     *actor.PID
+	answers chan any
+	// waiting is the correlation of the request under way; what carries another is of an abandoned one.
+	waiting atomic.Uint64
+}
+
+// failureTaker is what can be told a failure as it is, with the SDK's error in it, because it is in this process.
+type failureTaker interface {
+	fail(correlation uint64, f *Error)
+}
+
+var (
+	_ actor.Process = (*asker)(nil)
+	_ failureTaker  = (*asker)(nil)
+)
+
+// Asker asks actors from ordinary Go code. One serves any number of goroutines.
+type Asker struct {
+	system *actor.ActorSystem
+
+	mu   sync.Mutex
+	idle []*asker // not a sync.Pool: what that forgets would stay in the process registry
+}
+
+// NewAsker makes an Asker for requests to actors of system (or, over remote, of other nodes).
+func NewAsker(system *actor.ActorSystem) *Asker {
+	return &Asker{system: system}
+}
+
+// correlations numbers requests; unique in the process, which is all that an asker needs.
+var correlations atomic.Uint64
+
+// NextCorrelation is a number for the next request to Ask with.
+func NextCorrelation() uint64 { return correlations.Add(1) }
+
+// Ask sends request, which must carry correlation, and waits for its answer or the end of ctx. A failure
+// is an *Error; the end of ctx is ctx's error, and then it is unknown whether the request was carried out.
+func (a *Asker) Ask(ctx context.Context, to *actor.PID, request any, correlation uint64) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	q := a.get()
+	q.waiting.Store(correlation)
+	a.system.Root.RequestWithCustomSender(to, request, q.pid)
+	select {
+	case answer := <-q.answers:
+		a.put(q)
+		return result(answer)
+	case <-ctx.Done():
+	}
+	if !q.waiting.CompareAndSwap(correlation, 0) {
+		<-q.answers // it came at the same moment, and may not stay for the next request
+	}
+	a.put(q)
+	return nil, ctx.Err()
+}
+
+func (a *Asker) get() *asker {
+	a.mu.Lock()
+	if n := len(a.idle); n > 0 {
+		q := a.idle[n-1]
+		a.idle = a.idle[:n-1]
+		a.mu.Unlock()
+		return q
+	}
+	a.mu.Unlock()
+	q := &asker{answers: make(chan any, 1)}
+	for {
+		pid, ok := a.system.ProcessRegistry.Add(q, "protokinesis-ask"+a.system.ProcessRegistry.NextId())
+		if ok {
+			q.pid = pid
+			return q
+		}
+	}
+}
+
+func (a *Asker) put(q *asker) {
+	a.mu.Lock()
+	a.idle = append(a.idle, q)
+	a.mu.Unlock()
+}
+
+func result(answer any) (any, error) {
+	switch m := answer.(type) {
+	case *Error:
+		return nil, m
+	case *messages.Error:
+		return nil, FromMessage(m)
+	case *actor.DeadLetterResponse:
+		return nil, notConnected(messages.BrokerState_BROKER_STATE_CLOSED)
+	default:
+		return answer, nil
+	}
+}
+
+// take accepts an answer if it is of the request under way. A dead letter response carries no correlation; it
+// is of this request, as earlier ones were answered.
+func (q *asker) take(correlation uint64, answer any) {
+	waiting := q.waiting.Load()
+	if waiting == 0 || (correlation != 0 && correlation != waiting) {
+		return
+	}
+	if q.waiting.CompareAndSwap(waiting, 0) {
+		q.answers <- answer
+	}
+}
+
+func (q *asker) fail(correlation uint64, f *Error) { q.take(correlation, f) }
+
+// SendUserMessage implements actor.Process.
+func (q *asker) SendUserMessage(_ *actor.PID, message any) {
+	_, m, _ := actor.UnwrapEnvelope(message)
+	q.take(correlationOf(m), m)
+}
+
+// SendSystemMessage implements actor.Process.
+func (q *asker) SendSystemMessage(*actor.PID, any) {}
+
+// Stop implements actor.Process.
+func (q *asker) Stop(*actor.PID) {}
+
+// answer tells whoever asked that a request failed: a Go caller of this process the error itself, an actor its message.
+func answer(system *actor.ActorSystem, to *actor.PID, f *Error, correlation uint64) {
+	if to == nil {
+		return
+	}
+	if to.Address == system.Address() {
+		if ref, ok := system.ProcessRegistry.GetLocal(to.Id); ok {
+			if taker, ok := ref.(failureTaker); ok {
+				taker.fail(correlation, f)
+				return
+			}
+		}
+	}
+	system.Root.Send(to, f.Message(correlation))
+}
+
+// asError is err as an *Error if it is one.
+func asError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}

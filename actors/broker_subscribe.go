@@ -1,0 +1,158 @@
+package actors
+
+import (
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+func compareStrings(a, b string) int { return strings.Compare(a, b) }
+
+// onSubscribe checks the request and lets a coordinator open the subscription.
+func (b *broker) onSubscribe(c actor.Context, m *messages.Subscribe) {
+	refuse := func(e *Error) { answer(c.ActorSystem(), c.Sender(), e, m.GetCorrelation()) }
+	how, err := checkDescriptor(m.GetStream(), b.cfg.Timings)
+	if err != nil {
+		refuse(err)
+		return
+	}
+	subscriber := m.GetSubscriber()
+	if subscriber == nil {
+		subscriber = c.Sender()
+	}
+	if subscriber == nil {
+		refuse(invalid(how.stream.spelling, "subscriber", "is missing, and so is a sender: nobody would receive the deliveries"))
+		return
+	}
+	for _, s := range b.subscriptions {
+		if sameStream(s.spelling, how.stream) {
+			refuse(alreadyRead(how.stream.spelling))
+			return
+		}
+	}
+	spec := coordinatorSpec{
+		cfg: b.cfg, clients: b.clients, store: b.store, owner: b.owner, how: how, subscriber: subscriber,
+		deadline: time.Now().Add(b.cfg.Timings.OpenTimeout),
+	}
+	pid, spawnErr := c.SpawnNamed(coordinatorProps(spec, c.ActorSystem()), "subscription-"+how.stream.name+c.ActorSystem().ProcessRegistry.NextId())
+	if spawnErr != nil {
+		refuse(&Error{
+			Kind: messages.ErrorKind_ERROR_KIND_STREAM, Stream: how.stream.spelling, Text: "the coordinator can't be started", Cause: spawnErr,
+		})
+		return
+	}
+	b.subscriptions[pid.Id] = &subscription{
+		pid: pid, spelling: how.stream.spelling, subscriber: subscriber, asker: asked{c.Sender(), m.GetCorrelation()},
+	}
+}
+
+func alreadyRead(stream string) *Error {
+	e := invalid(stream, "stream.name", "this broker reads the stream through another subscription already")
+	e.Advice = "unsubscribe that one first, or use another broker"
+	return e
+}
+
+// sameStream compares what can be compared before the service is asked: the same spelling, or two ARNs or two names alike. A name
+// and an ARN are compared once the service has told which stream the name is.
+func sameStream(spelling string, ref streamRef) bool {
+	other, err := parseStream(spelling)
+	return err == nil && other.name == ref.name && other.arn == ref.arn
+}
+
+// onIdentified: a coordinator knows which stream it is, and asks whether it may read it.
+func (b *broker) onIdentified(c actor.Context, m streamIdentified) {
+	own := b.subscriptions[m.coordinator.Id]
+	if own == nil {
+		return
+	}
+	for _, s := range b.subscriptions {
+		if s != own && s.stream == m.stream {
+			c.Send(m.coordinator, streamClaimed{err: alreadyRead(own.spelling)})
+			return
+		}
+	}
+	own.stream = m.stream
+	c.Send(m.coordinator, streamClaimed{})
+}
+
+// onOpened answers Subscribe. What went wrong with single shards follows, to the subscriber.
+func (b *broker) onOpened(c actor.Context, m subscriptionOpened) {
+	s := b.subscriptions[m.coordinator.Id]
+	if s == nil || s.open {
+		return
+	}
+	s.open = true
+	if s.asker.pid != nil {
+		c.Send(s.asker.pid, &messages.Subscribed{
+			Subscription: s.pid, Stream: s.spelling, StreamArn: m.arn, Shards: m.shards, Correlation: s.asker.correlation,
+		})
+	}
+	for _, e := range m.troubles {
+		c.Send(s.subscriber, &messages.SubscriptionError{Subscription: s.pid, Error: e.Message(0)})
+	}
+}
+
+// onFailed answers Subscribe that it failed. The stream may be subscribed to again at once.
+func (b *broker) onFailed(c actor.Context, m subscriptionFailed) {
+	s := b.subscriptions[m.coordinator.Id]
+	if s == nil || s.open {
+		return
+	}
+	delete(b.subscriptions, m.coordinator.Id)
+	answer(c.ActorSystem(), s.asker.pid, m.err, s.asker.correlation)
+}
+
+// onTerminated forgets a child. A coordinator that was stopped by force before it was open has not answered.
+func (b *broker) onTerminated(c actor.Context, m *actor.Terminated) {
+	if s := b.subscriptions[m.Who.Id]; s != nil {
+		delete(b.subscriptions, m.Who.Id)
+		if !s.open {
+			answer(c.ActorSystem(), s.asker.pid, &Error{
+				Kind: messages.ErrorKind_ERROR_KIND_STREAM, Stream: s.spelling, Text: "the subscription was stopped before it was open",
+			}, s.asker.correlation)
+		}
+	}
+	for spelling, p := range b.publishers {
+		if p.Equal(m.Who) {
+			delete(b.publishers, spelling)
+		}
+	}
+}
+
+// onSeek passes a seek to the coordinator of its stream.
+func (b *broker) onSeek(c actor.Context, m *messages.Seek) {
+	ref, err := parseStream(m.GetStream())
+	if err != nil {
+		err.Field = "stream"
+		answer(c.ActorSystem(), c.Sender(), err, m.GetCorrelation())
+		return
+	}
+	for _, s := range b.subscriptions {
+		if s.open && (sameStream(s.spelling, ref) || (ref.arn != "" && s.stream.Name == ref.arn)) {
+			c.Forward(s.pid)
+			return
+		}
+	}
+	e := notConnected(b.state)
+	e.Stream, e.Text, e.Advice = m.GetStream(), "this broker does not read the stream", "subscribe to it first"
+	answer(c.ActorSystem(), c.Sender(), e, m.GetCorrelation())
+}
+
+// onPublish passes a record to the publisher of its stream, in the order it came.
+func (b *broker) onPublish(c actor.Context, m *messages.Publish) {
+	publisher, ok := b.publishers[m.GetStream()]
+	if !ok {
+		if err := checkPublish(m, b.cfg.Limits); err != nil {
+			answer(c.ActorSystem(), c.Sender(), err, m.GetCorrelation())
+			return
+		}
+		publisher = c.Spawn(publisherProps(publisherSpec{
+			cfg: b.cfg, client: b.clients.Data, stream: m.GetStream(),
+		}, c.ActorSystem()))
+		b.publishers[m.GetStream()] = publisher
+	}
+	c.Forward(publisher)
+}

@@ -1,0 +1,117 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/smithy-go"
+)
+
+// failure is what a reader or coordinator makes of an error of the service. One function decides it, and
+// only by errors.As and codes: errors arrive wrapped by the SDK.
+type failure uint8
+
+const (
+	// failureTransient: 5xx, resets, garbage, anything not known to be otherwise. Same call again, exponential backoff.
+	failureTransient failure = iota
+	// failureThrottled: too many calls or bytes. Same call again after a second or more; not an error.
+	failureThrottled
+	// failureExpired: the iterator is older than five minutes. Open a new one.
+	failureExpired
+	// failureInvalid: the service refuses an argument: a broken iterator, or a sequence number that is not of this shard.
+	failureInvalid
+	// failureNotFound: the stream or shard is gone.
+	failureNotFound
+	// failureDenied: permission or key trouble that a person must solve. Say so once, try again slowly.
+	failureDenied
+	// failureConfig: credentials, region or endpoint do not work.
+	failureConfig
+	// failureTimeout: the call's own deadline passed.
+	failureTimeout
+)
+
+// Codes from the Kinesis API reference ("Errors" of GetRecords, GetShardIterator, ListShards, PutRecords) and the
+// common AWS errors.
+var failureByCode = map[string]failure{
+	"ProvisionedThroughputExceededException": failureThrottled,
+	"LimitExceededException":                 failureThrottled,
+	"KMSThrottlingException":                 failureThrottled,
+	"Throttling":                             failureThrottled,
+	"ThrottlingException":                    failureThrottled,
+	"RequestLimitExceeded":                   failureThrottled,
+	"TooManyRequestsException":               failureThrottled,
+	"ExpiredIteratorException":               failureExpired,
+	"InvalidArgumentException":               failureInvalid,
+	"ValidationException":                    failureInvalid,
+	"ResourceNotFoundException":              failureNotFound,
+	"AccessDeniedException":                  failureDenied,
+	"KMSAccessDeniedException":               failureDenied,
+	"KMSDisabledException":                   failureDenied,
+	"KMSInvalidStateException":               failureDenied,
+	"KMSNotFoundException":                   failureDenied,
+	"KMSOptInRequired":                       failureDenied,
+	"UnrecognizedClientException":            failureConfig,
+	"InvalidSignatureException":              failureConfig,
+	"IncompleteSignatureException":           failureConfig,
+	"InvalidClientTokenId":                   failureConfig,
+	"MissingAuthenticationTokenException":    failureConfig,
+	"SignatureDoesNotMatch":                  failureConfig,
+}
+
+// classify decides what kind of failure err is.
+func classify(err error) failure {
+	if err == nil {
+		return failureTransient
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		code := api.ErrorCode()
+		if i := strings.LastIndexByte(code, '#'); i >= 0 {
+			code = code[i+1:]
+		}
+		if f, ok := failureByCode[code]; ok {
+			return f
+		}
+		return failureTransient
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return failureTimeout
+	}
+	if isConfiguration(err) {
+		return failureConfig
+	}
+	return failureTransient
+}
+
+// isConfiguration recognises what the SDK says before it reaches a service: no credentials, no
+// region, a host that does not exist, a connection that is refused.
+func isConfiguration(err error) bool {
+	var missingRegion *aws.MissingRegionError
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &missingRegion), errors.As(err, &dns):
+		return true
+	case errors.As(err, &op) && op.Op == "dial":
+		return true
+	}
+	text := err.Error()
+	return strings.Contains(text, "failed to refresh cached credentials") ||
+		strings.Contains(text, "get credentials:") ||
+		strings.Contains(text, "Invalid Configuration: Missing Region")
+}
+
+// lasting reports whether repeating the call soon can't help.
+func (f failure) lasting() bool {
+	switch f {
+	case failureInvalid, failureNotFound, failureDenied, failureConfig:
+		return true
+	case failureTransient, failureThrottled, failureExpired, failureTimeout:
+		return false
+	default:
+		return false
+	}
+}

@@ -1,0 +1,194 @@
+package actors
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+)
+
+// Config is everything a broker is told before it does any I/O. The zero value reads a real AWS account by the SDK's default
+// chain, with leases in memory. It is copied when the broker is spawned.
+type Config struct {
+	// Name is the broker's actor name. Default "protokinesis".
+	Name string
+
+	// AWS is used as it is, when set; Region, Endpoint and TestCredentials are ignored then.
+	AWS *aws.Config
+	// Region and Endpoint override what the SDK's default chain finds.
+	Region, Endpoint string
+	// TestCredentials signs with fixed, meaningless keys: for emulators.
+	TestCredentials bool
+	// Clients, when set, are used instead of clients of the AWS configuration: for tests with a fake.
+	Clients *Clients
+
+	// Store holds leases and checkpoints. Default: one in memory, which dies with the broker.
+	Store leasestore.Store
+	// OwnerID names this node in the lease store. A nonce is appended, so that two brokers given the same id are still
+	// two owners. Default: the host name.
+	OwnerID string
+
+	// Logger takes the log. Default: none.
+	Logger *slog.Logger
+
+	// Timings; zero means the default.
+	Timings Timings
+	// Limits; zero means the default.
+	Limits Limits
+
+	// intercept sees every message before an actor does; tests make it panic.
+	intercept func(r role, message any)
+}
+
+// Timings are how long and how often. Zero means the default.
+type Timings struct {
+	// LeaseTTL is how long a lease outlives the last sign of life of its owner. Default 10 s.
+	LeaseTTL time.Duration
+	// RenewEvery is the pause between renewals of an idle shard's lease, and between looks for leases of others
+	// that have expired. At most a third of LeaseTTL leaves room for retries. Default 3 s.
+	RenewEvery time.Duration
+	// ListEvery is the pause between listings of a stream's shards, ± 10 %. Default 10 s.
+	ListEvery time.Duration
+	// PollInterval is the pause between reads of a shard that is read to its tip. Default 1 s.
+	PollInterval time.Duration
+	// CheckpointInterval is how long a moved watermark may stay unsaved. Default 1 s.
+	CheckpointInterval time.Duration
+	// CallTimeout bounds every call of AWS. Default 30 s.
+	CallTimeout time.Duration
+	// OpenTimeout bounds Subscribe up to its answer, creation of the stream included. Default 1 min.
+	OpenTimeout time.Duration
+	// ShutdownTimeout is how long what is in flight may take to settle at the end, unless the request says. Default 30 s.
+	ShutdownTimeout time.Duration
+	// PublishDeadline is how long a record is tried before its sender is told that it failed. Default 30 s.
+	PublishDeadline time.Duration
+}
+
+// Limits are how much. Zero means the default.
+type Limits struct {
+	// ReadsPerSecond is the most GetRecords calls per shard in any second, retries included. Default 5, as the service
+	// allows; negative: no limit, for emulators and benchmarks.
+	ReadsPerSecond int
+	// PendingRecords and PendingBytes bound what a stream's publisher holds unanswered; beyond, Publish is answered
+	// Overloaded. Defaults 10,000 and 64 MiB.
+	PendingRecords int
+	PendingBytes   int64
+	// MaxRecordSize is the most bytes of data and partition key in a record. Default 1 MiB, the service's default.
+	MaxRecordSize int
+}
+
+// Defaults. The rates are the service's (GetRecords: five calls per second and shard), the rest KCL's or what its users ask for.
+const (
+	defaultName               = "protokinesis"
+	defaultLeaseTTL           = 10 * time.Second
+	defaultRenewEvery         = 3 * time.Second
+	defaultListEvery          = 10 * time.Second
+	defaultPollInterval       = time.Second
+	defaultCheckpointInterval = time.Second
+	defaultCallTimeout        = 30 * time.Second
+	defaultOpenTimeout        = time.Minute
+	defaultShutdownTimeout    = 30 * time.Second
+	defaultPublishDeadline    = 30 * time.Second
+
+	defaultReadsPerSecond = 5
+	defaultPendingRecords = 10_000
+	defaultPendingBytes   = 64 << 20
+	defaultMaxRecordSize  = 1 << 20
+)
+
+func orDefault[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (t Timings) withDefaults() Timings {
+	orDefault(&t.LeaseTTL, defaultLeaseTTL)
+	orDefault(&t.RenewEvery, defaultRenewEvery)
+	orDefault(&t.ListEvery, defaultListEvery)
+	orDefault(&t.PollInterval, defaultPollInterval)
+	orDefault(&t.CheckpointInterval, defaultCheckpointInterval)
+	orDefault(&t.CallTimeout, defaultCallTimeout)
+	orDefault(&t.OpenTimeout, defaultOpenTimeout)
+	orDefault(&t.ShutdownTimeout, defaultShutdownTimeout)
+	orDefault(&t.PublishDeadline, defaultPublishDeadline)
+	return t
+}
+
+func (l Limits) withDefaults() Limits {
+	orDefault(&l.ReadsPerSecond, defaultReadsPerSecond)
+	orDefault(&l.PendingRecords, defaultPendingRecords)
+	orDefault(&l.PendingBytes, defaultPendingBytes)
+	orDefault(&l.MaxRecordSize, defaultMaxRecordSize)
+	return l
+}
+
+// validate finds what can't work, before anything is tried. It is checked by Connect, as spawning does not fail.
+func (cfg *Config) validate() *Error {
+	t := cfg.Timings.withDefaults()
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"LeaseTTL", t.LeaseTTL},
+		{"RenewEvery", t.RenewEvery},
+		{"ListEvery", t.ListEvery},
+		{"PollInterval", t.PollInterval},
+		{"CheckpointInterval", t.CheckpointInterval},
+		{"CallTimeout", t.CallTimeout},
+		{"OpenTimeout", t.OpenTimeout},
+		{"ShutdownTimeout", t.ShutdownTimeout},
+		{"PublishDeadline", t.PublishDeadline},
+	} {
+		if d.value < 0 {
+			return invalid("", d.field, "%v is negative", d.value)
+		}
+	}
+	if t.RenewEvery >= t.LeaseTTL {
+		return invalid("", "RenewEvery", "%v is not shorter than LeaseTTL (%v): every lease would expire between renewals",
+			t.RenewEvery, t.LeaseTTL)
+	}
+	l := cfg.Limits.withDefaults()
+	if l.PendingRecords < 0 || l.PendingBytes < 0 || l.MaxRecordSize < 0 {
+		return invalid("", "Limits", "PendingRecords, PendingBytes and MaxRecordSize can't be negative")
+	}
+	return nil
+}
+
+// withDefaults is the configuration as the actors use it.
+func (cfg Config) withDefaults() *Config {
+	if cfg.Name == "" {
+		cfg.Name = defaultName
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.Timings = cfg.Timings.withDefaults()
+	cfg.Limits = cfg.Limits.withDefaults()
+	return &cfg
+}
+
+func (cfg *Config) logger() *slog.Logger { return cfg.Logger }
+
+// uniqueOwner is the id that leases are held under: what the user calls this node, and a nonce, as process ids and
+// host names repeat in containers and so does what users put into configuration.
+func uniqueOwner(given string) (string, error) {
+	name := given
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown-host"
+		}
+		name = host
+	}
+	nonce := make([]byte, 6)
+	if _, err := rand.Read(nonce); err != nil {
+		return "", fmt.Errorf("no random bytes for the owner id: %w", err)
+	}
+	return name + "-" + hex.EncodeToString(nonce), nil
+}

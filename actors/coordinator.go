@@ -1,0 +1,310 @@
+package actors
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// coordinator is one subscription: it knows the stream's shards and leases, decides which shards this node reads, and keeps a reader alive
+// for each of them.
+//
+//	receives                  from             does
+//	effectDone, timerFired    itself           goes on
+//	streamClaimed             broker           the stream is ours to read: goes on to the first pass
+//	readerReady, …Trouble,    its readers      completes the first pass, seeks; starts children; repairs
+//	…Moved, …Ended, …Status
+//	*messages.Seek            anyone           moves readers; answered by Sought or Error
+//	*messages.Unsubscribe     anyone           ends; answered by Unsubscribed
+//	*messages.StatusRequest   anyone           asks its readers; answered by Status
+//	drain, PoisonPill         broker           ends
+//	*actor.Terminated         the subscriber   ends
+//	                          a reader         forgets it; repairs
+//
+//	opening ──▶ running ──▶ closing ──▶ (stopped)
+//	   └────────────────────▲
+//
+// In opening it describes the stream (creating it if asked), lists shards and leases, starts a reader for each shard it may take, and waits
+// until each has its first iterator or trouble; only then it tells the broker that the subscription is open. In running it lists
+// every 10 s and looks at the leases every 3 s while some shard is not its own, and each time brings "leases of ours in the store" and
+// "readers alive" together. In closing it drains its readers and stops when the last has stopped.
+//
+// A panic of a reader stops that reader; another is started after a pause. A panic of the coordinator restarts it under the
+// same PID (its readers stop with it and are started anew); it then opens again without asking the broker.
+type coordinator struct {
+	// Constructor.
+	coordinatorSpec
+
+	// Incarnation.
+	fx       *effects
+	timers   *timers
+	behavior actor.Behavior
+	opened   bool // this or an earlier incarnation has told the broker
+	live     bool // this incarnation's first pass is done
+
+	found    streamFound
+	state    leasestore.StreamState
+	observer *leasestore.Observer
+	shards   map[string]*shardInfo
+	rows     map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
+	moving   bool                        // a seek's position is stored, and readers are about to be moved there
+	awaited  map[string]*Error           // first pass: shards whose reader has not reported; then their trouble
+	scanning bool
+	rescan   bool // look again when the scan under way is done
+	listDue  bool
+	listFail int
+
+	seeks   seekState
+	status  gatherings
+	closing closingState
+}
+
+// coordinatorSpec is what the broker gives a coordinator.
+type coordinatorSpec struct {
+	cfg        *Config
+	clients    *Clients
+	store      leasestore.Store
+	owner      string
+	how        reading
+	subscriber *actor.PID
+	deadline   time.Time
+	// restarted survives restarts: set once the subscription has been open. Only this actor's incarnations use it, one after another.
+	restarted *bool
+}
+
+// shardInfo is what is known of one shard.
+type shardInfo struct {
+	shard
+	lease    leasestore.Lease
+	decision decision
+	reader   *actor.PID
+	started  uint64                 // number of the reader's spec, for late last words
+	override *leasestore.Checkpoint // start_at gave this shard a position
+	crashed  bool
+	failures int
+	// crashedAt is when its reader last panicked; notUntil, before when none is started.
+	crashedAt time.Time
+	notUntil  time.Time
+}
+
+// What coordinator and broker say to each other.
+type (
+	// streamIdentified asks the broker whether another subscription reads the stream.
+	streamIdentified struct {
+		coordinator *actor.PID
+		stream      leasestore.StreamID
+	}
+	// streamClaimed answers: err is set if one does.
+	streamClaimed struct{ err *Error }
+	// subscriptionOpened: the first pass is done.
+	subscriptionOpened struct {
+		coordinator *actor.PID
+		arn         string
+		shards      []string
+		troubles    []*Error
+	}
+	// subscriptionFailed: it could not be opened; the coordinator stops.
+	subscriptionFailed struct {
+		coordinator *actor.PID
+		err         *Error
+	}
+	// subscriptionEnded is a coordinator's last word.
+	subscriptionEnded struct {
+		coordinator *actor.PID
+		unfinished  []string
+	}
+)
+
+// Timers of a coordinator.
+const (
+	timerList timerName = iota
+	timerScan
+	timerSoon
+	timerStatus
+	timerClose
+	timerOpenDeadline
+)
+
+func coordinatorProps(spec coordinatorSpec, system *actor.ActorSystem) *actor.Props {
+	spec.restarted = new(bool)
+	return props(spec.cfg, roleCoordinator, func() actor.Actor { return &coordinator{coordinatorSpec: spec} },
+		actor.WithMailbox(answeringMailbox(system)))
+}
+
+// Receive implements actor.Actor.
+func (co *coordinator) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		co.begin(c)
+	case *actor.Stopping, *actor.Restarting:
+		co.fx.stop()
+		co.timers.stop()
+		co.answerAllPending(c)
+	case *actor.Stopped:
+	case effectDone:
+		if result, ok := co.fx.result(m); ok {
+			co.onResult(c, result)
+		}
+	case timerFired:
+		if co.timers.fired(m) {
+			co.onTimer(c, m.name)
+		}
+	case *actor.Terminated:
+		co.onTerminated(c, m)
+	case *messages.StatusRequest:
+		co.onStatusRequest(c, m)
+	case readerStatus:
+		co.onReaderStatus(c, m)
+	default:
+		co.behavior.Receive(c)
+	}
+}
+
+func (co *coordinator) begin(c actor.Context) {
+	co.fx, co.timers = newEffects(c), newTimers(c)
+	co.behavior = actor.NewBehavior()
+	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
+	co.shards = make(map[string]*shardInfo)
+	co.behavior.Become(co.opening)
+	co.opened = *co.restarted
+	c.Watch(co.subscriber)
+	co.timers.set(timerOpenDeadline, time.Until(co.deadline))
+	if co.opened {
+		co.timers.cancel(timerOpenDeadline)
+		co.tell(c, &Error{
+			Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: co.how.stream.spelling,
+			Text: "the coordinator panicked and starts again; what was not settled comes again",
+		}, false)
+	}
+	co.find()
+}
+
+// opening: up to the answer to Subscribe.
+func (co *coordinator) opening(c actor.Context) {
+	switch m := c.Message().(type) {
+	case streamClaimed:
+		co.onClaimed(c, m)
+	case readerReady:
+		co.onReady(c, m.shard, nil)
+	case readerTrouble:
+		co.onReady(c, m.shard, m.err)
+	case readerMoved:
+		co.onMoved(c, m)
+	case readerEnded:
+		co.onEnded(c, m)
+	case *messages.Seek:
+		co.seeks.later(m, c.Sender())
+	case *messages.Unsubscribe:
+		co.close(c, closeRequest{unsubscribe: m, asker: c.Sender()})
+	case drain:
+		co.close(c, closeRequest{timeout: m.timeout})
+	default:
+		co.unhandled(c)
+	}
+}
+
+// running: after Subscribed.
+func (co *coordinator) running(c actor.Context) {
+	switch m := c.Message().(type) {
+	case readerReady:
+		co.onRunningReady(m)
+	case readerTrouble:
+		co.log().Debug("reader not ready yet", slog.String("shard", m.shard), slog.Any("error", m.err))
+	case readerMoved:
+		co.onMoved(c, m)
+	case seekComplete:
+		co.checkSeek(c)
+	case readerEnded:
+		co.onEnded(c, m)
+	case *messages.Seek:
+		co.onSeek(c, m, c.Sender())
+	case *messages.Unsubscribe:
+		co.close(c, closeRequest{unsubscribe: m, asker: c.Sender()})
+	case drain:
+		co.close(c, closeRequest{timeout: m.timeout})
+	default:
+		co.unhandled(c)
+	}
+}
+
+func (co *coordinator) onResult(c actor.Context, result any) {
+	switch m := result.(type) {
+	case streamLooked:
+		co.onLooked(c, m)
+	case scanned:
+		co.onScanned(c, m)
+	case stateSaved:
+		co.onStateSaved(c, m)
+	case startProbed:
+		co.onStartProbed(c, m)
+	}
+}
+
+func (co *coordinator) onTimer(c actor.Context, name timerName) {
+	switch name {
+	case timerList:
+		co.listDue = true
+		co.scan()
+	case timerScan, timerSoon:
+		co.scan()
+	case timerStatus:
+		co.status.expire(c)
+	case timerClose:
+		co.onCloseDeadline(c)
+	case timerOpenDeadline:
+		co.fail(c, &Error{
+			Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Stream: co.how.stream.spelling,
+			Text: fmt.Sprintf("the subscription was not open within %v", co.cfg.Timings.OpenTimeout),
+		})
+	}
+}
+
+func (co *coordinator) unhandled(c actor.Context) {
+	if m := c.Message(); isRequest(m) {
+		e := invalid(co.how.stream.spelling, "request", "a subscription has no use for %T", m)
+		e.Advice = "send it to the broker"
+		answer(c.ActorSystem(), c.Sender(), e, correlationOf(m))
+	}
+}
+
+func (co *coordinator) log() *slog.Logger {
+	return co.cfg.logger().With(slog.String("stream", co.how.stream.spelling))
+}
+
+// tell reports a failure to the subscriber.
+func (co *coordinator) tell(c actor.Context, e *Error, fatal bool) {
+	c.Send(co.subscriber, &messages.SubscriptionError{Subscription: c.Self(), Error: e.Message(0), Fatal: fatal})
+}
+
+// HandleFailure makes the coordinator the supervisor of its readers (actor.SupervisorStrategy); it runs on the coordinator's own
+// mailbox. A reader that panicked stops. Its successor takes the lease again from the store, as if the node had died.
+func (co *coordinator) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor, child *actor.PID,
+	_ *actor.RestartStatistics, reason, _ any,
+) {
+	if s := co.byReader(child); s != nil {
+		s.crashed = true
+		co.log().Error("a reader panicked; another is started", slog.String("shard", s.id), slog.Any("panic", reason))
+		if root := co.fx; root != nil {
+			e := &Error{
+				Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: co.how.stream.spelling, Shard: s.id,
+				Text: fmt.Sprintf("the reader panicked (%v) and is started again; what was not settled comes again", reason),
+			}
+			root.root.Send(co.subscriber, &messages.SubscriptionError{Subscription: root.self, Error: e.Message(0)})
+		}
+	}
+	supervisor.StopChildren(child)
+}
+
+func (co *coordinator) byReader(pid *actor.PID) *shardInfo {
+	for _, s := range co.shards {
+		if s.reader != nil && s.reader.Equal(pid) {
+			return s
+		}
+	}
+	return nil
+}

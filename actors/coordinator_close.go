@@ -1,0 +1,134 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// closingState is a coordinator's way out.
+type closingState struct {
+	begun      bool
+	askers     []closeRequest
+	unfinished []string
+	stopped    bool
+}
+
+// closeRequest asks a coordinator to end; asker, if any, is answered Unsubscribed.
+type closeRequest struct {
+	unsubscribe *messages.Unsubscribe
+	asker       *actor.PID
+	timeout     time.Duration
+}
+
+// close drains every reader; when the last has stopped, the coordinator stops too.
+func (co *coordinator) close(c actor.Context, req closeRequest) {
+	if u := req.unsubscribe; u != nil {
+		co.closing.askers = append(co.closing.askers, req)
+		req.timeout = -1
+		if u.GetTimeout() != nil {
+			req.timeout = max(0, u.GetTimeout().AsDuration())
+		}
+	}
+	if req.timeout < 0 {
+		req.timeout = co.cfg.Timings.ShutdownTimeout
+	}
+	if !co.opened && !co.closing.begun {
+		// Nobody has been told that it failed, if this is a shutdown or the subscriber's end.
+		c.Send(c.Parent(), subscriptionFailed{coordinator: c.Self(), err: notConnected(messages.BrokerState_BROKER_STATE_CLOSING)})
+	}
+	co.closing.begun = true
+	co.behavior.Become(co.closingDown)
+	for _, t := range []timerName{timerList, timerScan, timerSoon, timerOpenDeadline} {
+		co.timers.cancel(t)
+	}
+	co.seeks.refuseAll(c, notConnected(messages.BrokerState_BROKER_STATE_CLOSING))
+	for _, s := range co.shards {
+		if s.reader != nil {
+			c.Send(s.reader, drain{timeout: req.timeout})
+		}
+	}
+	// Readers keep the deadline themselves; this is for one that does not, such as one whose store hangs.
+	co.timers.set(timerClose, req.timeout+co.cfg.Timings.LeaseTTL)
+	co.checkClosed(c)
+}
+
+// closingDown is the closing behaviour: readers are draining.
+func (co *coordinator) closingDown(c actor.Context) {
+	switch m := c.Message().(type) {
+	case readerEnded:
+		if m.unfinished != "" {
+			co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
+		}
+		co.checkClosed(c)
+	case *messages.Unsubscribe:
+		if m.GetTimeout() != nil {
+			co.close(c, closeRequest{unsubscribe: m, asker: c.Sender()})
+			return
+		}
+		co.closing.askers = append(co.closing.askers, closeRequest{unsubscribe: m, asker: c.Sender()})
+	case drain:
+		co.close(c, closeRequest{timeout: m.timeout})
+	case closeNow:
+		co.finishClose(c)
+	default:
+		if isRequest(c.Message()) {
+			answer(c.ActorSystem(), c.Sender(), notConnected(messages.BrokerState_BROKER_STATE_CLOSING), correlationOf(c.Message()))
+		}
+	}
+}
+
+// closeNow lets the last words of readers, which are ordinary messages, be handled before the end: their Terminated overtakes them.
+type closeNow struct{}
+
+// checkClosed ends the coordinator when no reader is left.
+func (co *coordinator) checkClosed(c actor.Context) {
+	for _, s := range co.shards {
+		if s.reader != nil {
+			return
+		}
+	}
+	if !co.closing.stopped {
+		co.closing.stopped = true
+		c.Send(c.Self(), closeNow{})
+	}
+}
+
+func (co *coordinator) onCloseDeadline(c actor.Context) {
+	for _, s := range co.shards {
+		if s.reader != nil {
+			co.closing.unfinished = append(co.closing.unfinished,
+				"stream \""+co.how.stream.spelling+"\": "+s.id+": the reader did not stop in time; its lease runs out by itself")
+			c.Stop(s.reader)
+		}
+	}
+}
+
+func (co *coordinator) finishClose(c actor.Context) {
+	for _, req := range co.closing.askers {
+		if req.asker != nil {
+			c.Send(req.asker, &messages.Unsubscribed{
+				Unfinished: co.closing.unfinished, Correlation: req.unsubscribe.GetCorrelation(),
+			})
+		}
+	}
+	co.closing.askers = nil
+	c.Send(c.Parent(), subscriptionEnded{coordinator: c.Self(), unfinished: co.closing.unfinished})
+	c.Stop(c.Self())
+}
+
+// answerAllPending is for the end of an incarnation: whoever waits for an answer gets one.
+func (co *coordinator) answerAllPending(c actor.Context) {
+	e := &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: co.how.stream.spelling,
+		Text: "the coordinator stopped before this was done", OutcomeUnknown: true,
+	}
+	co.seeks.refuseAll(c, e)
+	co.status.expire(c)
+	for _, req := range co.closing.askers {
+		answer(c.ActorSystem(), req.asker, e, req.unsubscribe.GetCorrelation())
+	}
+	co.closing.askers = nil
+}

@@ -1,0 +1,338 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// scanned is the result of a look at the listing (when due), the leases and the stream's state.
+type scanned struct {
+	listed   bool
+	shards   []shard
+	listErr  error
+	leases   []leasestore.Lease
+	state    leasestore.StreamState
+	leaseErr error
+	seenAt   time.Time
+}
+
+// scan looks at the leases, and at the shards when a listing is due. One is under way at a time.
+func (co *coordinator) scan() {
+	if co.scanning {
+		co.rescan = true
+		return
+	}
+	co.scanning, co.rescan = true, false
+	client, store, ref, id, list := co.clients.Control, co.store, co.how.stream, co.found.id, co.listDue
+	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		m := scanned{listed: list}
+		if list {
+			m.shards, m.listErr = listShards(ctx, client, ref)
+		}
+		m.leases, m.leaseErr = store.List(ctx, id)
+		m.seenAt = time.Now()
+		if m.leaseErr == nil {
+			m.state, m.leaseErr = store.State(ctx, id)
+			if errors.Is(m.leaseErr, leasestore.ErrNotFound) {
+				m.state, m.leaseErr = leasestore.StreamState{Stream: id}, nil
+			}
+		}
+		return m
+	})
+}
+
+func (co *coordinator) onScanned(c actor.Context, m scanned) {
+	co.scanning = false
+	if co.closing.begun {
+		return
+	}
+	if !co.live {
+		co.firstPass(c, m)
+		return
+	}
+	co.checkListing(c, m)
+	if co.closing.begun {
+		return
+	}
+	if m.leaseErr != nil {
+		co.log().Warn("the leases can't be read; readers go on", slog.Any("error", m.leaseErr))
+	} else {
+		co.learn(m)
+		co.reconcile(c)
+	}
+	if co.rescan {
+		co.scan()
+		return
+	}
+	co.scheduleScans()
+}
+
+// checkListing deals with a listing that failed. Readers go on meanwhile; a stream that is gone ends the subscription.
+func (co *coordinator) checkListing(c actor.Context, m scanned) {
+	if !m.listed {
+		return
+	}
+	if m.listErr == nil {
+		co.listDue, co.listFail = false, 0
+		return
+	}
+	e := streamError(co.how.stream.spelling, "the shards can't be listed", m.listErr)
+	if classify(m.listErr) == failureNotFound {
+		e.Text, e.Advice = "the stream is gone", "the subscription has ended; its leases stay in the store"
+		co.fail(c, e)
+		return
+	}
+	co.listFail++
+	co.log().Warn("the shards can't be listed; readers go on", slog.Int("failures", co.listFail), slog.Any("error", m.listErr))
+	if co.listFail == tellAfter {
+		co.tell(c, e, false)
+	}
+}
+
+// learn takes in what a scan saw. A shard that is listed no more is forgotten once nobody here reads it.
+func (co *coordinator) learn(m scanned) {
+	if m.listed && m.listErr == nil {
+		seen := make(map[string]bool, len(m.shards))
+		for _, s := range m.shards {
+			seen[s.id] = true
+			co.know(s)
+		}
+		for id, s := range co.shards {
+			if !seen[id] && s.reader == nil && !co.isYoung(s) {
+				delete(co.shards, id)
+			}
+		}
+	}
+	co.observer.Observe(m.leases, m.seenAt)
+	rows := make(map[string]leasestore.Lease, len(m.leases))
+	for _, lease := range m.leases {
+		rows[lease.Shard] = lease
+	}
+	co.rows = rows
+	for id, s := range co.shards {
+		row := rows[id]
+		if s.lease.Counter > row.Counter && s.lease.Checkpoint.IsShardEnd() {
+			continue // we know better than a scan that began before the shard was finished
+		}
+		s.lease = row
+	}
+	if m.state.Version > co.state.Version {
+		co.state = m.state
+	}
+	if co.state.Version == 0 {
+		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
+	}
+}
+
+// isYoung: a child that was learned of from its parent's last page, and that listings may not show yet.
+func (co *coordinator) isYoung(s *shardInfo) bool {
+	for _, parent := range s.parents {
+		if _, known := co.shards[parent]; known {
+			return true
+		}
+	}
+	return false
+}
+
+// know adds a shard, or brings what may change of it up to date.
+func (co *coordinator) know(s shard) {
+	if known, ok := co.shards[s.id]; ok {
+		known.shard = s
+		return
+	}
+	co.shards[s.id] = &shardInfo{shard: s}
+}
+
+// reconcile brings decisions and readers together: it starts a reader for every shard that may be read, has none, and whose lease is free, expired,
+// or our own. It returns the shards started.
+func (co *coordinator) reconcile(c actor.Context) []string {
+	if co.closing.begun {
+		return nil
+	}
+	decisions := co.decide(co.moving)
+	now := time.Now()
+	var started []string
+	for _, s := range co.ordered() {
+		s.decision = decisions[s.id]
+		if s.override != nil {
+			s.decision = decision{verdict: verdictStart, start: *s.override}
+		}
+		if s.decision.verdict != verdictStart || s.reader != nil {
+			continue
+		}
+		if wait := s.notUntil.Sub(now); wait > 0 {
+			co.soon(wait)
+			continue
+		}
+		if s.lease.Owner != co.owner && !co.observer.Free(s.lease, now) {
+			continue
+		}
+		if s.lease.Owner == co.owner && co.live {
+			co.log().Warn("a lease of ours has no reader: starting one", slog.String("shard", s.id))
+		}
+		if co.startReader(c, s) {
+			started = append(started, s.id)
+		}
+	}
+	return started
+}
+
+// decide asks the lineage. A shard that has a reader here counts as leased, whatever the last scan saw; except when the readers themselves
+// are about to be moved (moving).
+func (co *coordinator) decide(moving bool) map[string]decision {
+	l := newLineage(nil, nil, co.state, co.state.Tip && (co.state.Version == 0 || moving))
+	for id, s := range co.shards {
+		l.shards[id] = s.shard
+		lease := s.lease
+		if s.reader != nil && !moving && (lease.Counter == 0 || lease.Seek != co.state.Seek || lease.Checkpoint.IsZero()) {
+			lease.Counter, lease.Seek, lease.Checkpoint = max(1, lease.Counter), co.state.Seek, s.decision.start
+		}
+		if lease.Counter > 0 {
+			l.leases[id] = lease
+		}
+	}
+	for id, row := range co.rows {
+		if _, listed := l.shards[id]; !listed {
+			l.leases[id] = row
+		}
+	}
+	return l.decide()
+}
+
+func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
+	spec := readerSpec{
+		cfg: co.cfg, clients: co.clients, store: co.store, owner: co.owner, how: co.how, stream: co.found.id,
+		shard: s.shard, lease: s.lease, start: s.decision, moveFirst: s.override != nil, number: nextGeneration(),
+		seekNumber: co.state.Seek, subscriber: co.subscriber, broker: c.Parent(), subscription: c.Self(),
+	}
+	pid, err := c.SpawnNamed(readerProps(spec), s.id)
+	if err != nil {
+		co.log().Warn("reader not started yet", slog.String("shard", s.id), slog.Any("error", err))
+		co.soon(restartFirst)
+		return false
+	}
+	s.reader, s.started, s.crashed, s.override = pid, spec.number, false, nil
+	return true
+}
+
+// soon asks for another scan after d.
+func (co *coordinator) soon(d time.Duration) {
+	if !co.timers.armed(timerSoon) {
+		co.timers.set(timerSoon, d)
+	}
+}
+
+// scheduleScans arms the next listing and, while some shard could be taken from another node, the next look at the leases.
+func (co *coordinator) scheduleScans() {
+	if !co.timers.armed(timerList) {
+		pause := spread(co.cfg.Timings.ListEvery)
+		if co.listFail > 0 {
+			pause = jitter(backoff(time.Second, co.cfg.Timings.ListEvery, co.listFail))
+		}
+		co.timers.set(timerList, pause)
+	}
+	for _, s := range co.shards {
+		if s.decision.verdict == verdictStart && s.reader == nil {
+			if !co.timers.armed(timerScan) {
+				co.timers.set(timerScan, co.cfg.Timings.RenewEvery)
+			}
+			return
+		}
+	}
+}
+
+// onRunningReady: a reader is at work.
+func (co *coordinator) onRunningReady(m readerReady) {
+	co.log().Debug("shard is being read", slog.String("shard", m.shard))
+	co.seeks.done(co, m.shard, nil)
+}
+
+// onEnded is a reader's last word; its Terminated comes before or after.
+func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
+	s := co.shards[m.shard]
+	if s == nil || s.started != m.reader {
+		return
+	}
+	if m.unfinished != "" {
+		co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
+	}
+	switch m.reason {
+	case endFinished:
+		s.lease.Checkpoint, s.lease.Seek = leasestore.ShardEnd(), co.state.Seek
+		s.lease.Counter = max(1, s.lease.Counter) + 1
+		s.closed = true
+		for _, child := range m.children {
+			if _, known := co.shards[child.id]; !known {
+				co.know(child)
+			}
+		}
+		co.onReady(c, m.shard, nil)
+		co.listDue = true
+		co.reconcile(c) // the children start now
+		if co.live {
+			co.scan()
+		}
+	case endLost:
+		s.notUntil = time.Now().Add(restartFirst)
+		co.onReady(c, m.shard, nil)
+		co.soon(restartFirst)
+	case endReleased:
+		co.soon(restartFirst)
+	}
+	co.seeks.done(co, m.shard, nil)
+}
+
+// onTerminated: the subscriber is gone, or a reader has stopped.
+func (co *coordinator) onTerminated(c actor.Context, m *actor.Terminated) {
+	if m.Who.Equal(co.subscriber) {
+		co.log().Info("the subscriber has stopped: the subscription ends")
+		if !co.opened {
+			c.Send(c.Parent(), subscriptionFailed{coordinator: c.Self(), err: invalid(
+				co.how.stream.spelling, "subscriber", "it has stopped")})
+		}
+		co.close(c, closeRequest{})
+		return
+	}
+	s := co.byReader(m.Who)
+	if s == nil {
+		return
+	}
+	s.reader = nil
+	if co.closing.begun {
+		co.checkClosed(c)
+		return
+	}
+	if s.crashed {
+		co.onCrashed(c, s)
+	}
+	if s.decision.verdict == verdictStart && !s.lease.Checkpoint.IsShardEnd() {
+		co.soon(restartFirst)
+	}
+}
+
+// onCrashed puts the pause before a reader's successor; crashes more than a minute apart do not add up.
+func (co *coordinator) onCrashed(c actor.Context, s *shardInfo) {
+	now := time.Now()
+	if now.Sub(s.crashedAt) > restartForget {
+		s.failures = 0
+	}
+	s.failures++
+	s.crashedAt = now
+	s.notUntil = now.Add(backoff(restartFirst, restartMax, s.failures))
+	e := &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: co.how.stream.spelling, Shard: s.id, Text: "the reader panicked",
+	}
+	co.onReady(c, s.id, e)
+	co.seeks.done(co, s.id, e)
+	co.soon(time.Until(s.notUntil))
+}
+
+// spread is d, give or take a tenth.
+func spread(d time.Duration) time.Duration { return (jitter(d) + d) / 2 }

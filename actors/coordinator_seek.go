@@ -1,0 +1,226 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// seekState is a coordinator's seeks: one under way, others wait their turn.
+type seekState struct {
+	queue   []askedSeek
+	current *askedSeek
+	id      uint64
+	waiting map[string]bool // shards that have not reported
+	moved   []string
+	err     *Error
+}
+
+type askedSeek struct {
+	request *messages.Seek
+	asker   *actor.PID
+}
+
+func (st *seekState) later(m *messages.Seek, asker *actor.PID) {
+	st.queue = append(st.queue, askedSeek{request: m, asker: asker})
+}
+
+// next begins the next seek, if none is under way.
+func (st *seekState) next(c actor.Context, co *coordinator) {
+	if st.current != nil || len(st.queue) == 0 {
+		return
+	}
+	seek := st.queue[0]
+	st.queue = st.queue[1:]
+	co.beginSeek(c, seek)
+}
+
+// onSeek checks a seek and begins it, or lets it wait for the one under way.
+func (co *coordinator) onSeek(c actor.Context, m *messages.Seek, asker *actor.PID) {
+	if err := checkPosition(co.how.stream.spelling, "to", m.GetTo()); err != nil {
+		answer(c.ActorSystem(), asker, err, m.GetCorrelation())
+		return
+	}
+	co.seeks.later(m, asker)
+	co.seeks.next(c, co)
+}
+
+func (co *coordinator) beginSeek(c actor.Context, seek askedSeek) {
+	st := &co.seeks
+	st.current, st.id = &seek, nextGeneration()
+	st.waiting, st.moved, st.err = make(map[string]bool), nil, nil
+	if at := seek.request.GetTo().GetSequence(); at != nil {
+		co.seekShard(c, at)
+		return
+	}
+	co.saveSeek(seek.request.GetTo())
+}
+
+// seekShard moves one shard that is read here.
+func (co *coordinator) seekShard(c actor.Context, at *messages.Sequence) {
+	s := co.shards[at.GetShardId()]
+	if s == nil || s.reader == nil {
+		e := invalid(co.how.stream.spelling, "to.sequence.shard_id", "the shard is not read by this node")
+		if s != nil && s.decision.verdict == verdictFinished {
+			e.Text = "the shard has been read to its end"
+		}
+		e.Shard = at.GetShardId()
+		co.seeks.err = e
+		co.answerSeek(c)
+		return
+	}
+	co.seeks.waiting[s.id] = true
+	c.Send(s.reader, moveReader{
+		id: co.seeks.id, to: leasestore.Before(at.GetSequenceNumber(), at.GetSubSequenceNumber()), number: co.state.Seek, probe: true,
+	})
+}
+
+// saveSeek stores a stream-wide position. From then on it holds, whatever happens to this node: a lease that carries a smaller
+// seek number has yet to be moved by whoever reads it.
+func (co *coordinator) saveSeek(to *messages.Position) {
+	state := co.state
+	state.Stream = co.found.id
+	state.Seek++
+	state.Tip = false
+	switch at := to.GetAt().(type) {
+	case *messages.Position_TrimHorizon:
+		state.Start = leasestore.TrimHorizon()
+	case *messages.Position_Latest:
+		state.Start, state.Tip = leasestore.AtTimestamp(time.Now()), true
+	case *messages.Position_Timestamp:
+		state.Start = leasestore.AtTimestamp(time.UnixMilli(at.Timestamp.GetUnixMillis()))
+	case *messages.Position_Sequence:
+	}
+	client, store, ref := co.clients.Control, co.store, co.how.stream
+	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		// Which shards are open at this moment decides what the tip is, so the last listing will not do.
+		shards, err := listShards(ctx, client, ref)
+		if err != nil {
+			return stateSaved{err: err, seek: true}
+		}
+		saved, err := store.SaveState(ctx, state)
+		return stateSaved{state: saved, shards: shards, err: err, seek: true}
+	})
+}
+
+// onSeekSaved moves every reader, and starts those that the new position asks for.
+func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
+	if co.closing.begun {
+		return
+	}
+	if m.err != nil {
+		e := leaseError(leasestore.Key{Stream: co.found.id}, co.how.stream.spelling, "the new position can't be stored", m.err)
+		e.Advice = "seek again"
+		if errors.Is(m.err, leasestore.ErrFenced) {
+			e.Text = "another seek came first"
+		}
+		if co.seeks.current == nil { // start_at
+			co.fail(c, e)
+			return
+		}
+		co.seeks.err = e
+		co.answerSeek(c)
+		return
+	}
+	co.state = m.state
+	for _, s := range m.shards {
+		co.know(s)
+	}
+	co.moving = true
+	if co.seeks.current == nil { // start_at: the first pass goes on
+		co.startFirst(c)
+	} else {
+		co.moveAll(c)
+		co.checkSeek(c)
+	}
+	co.moving = false
+}
+
+// moveAll brings every shard of this node to the stream's new position.
+func (co *coordinator) moveAll(c actor.Context) {
+	decisions := co.decide(true)
+	for _, s := range co.ordered() {
+		s.decision = decisions[s.id]
+		if s.reader == nil {
+			continue
+		}
+		s.lease.Seek, s.lease.Checkpoint = co.state.Seek, s.decision.start // what its reader is about to write
+		switch s.decision.verdict {
+		case verdictStart:
+			co.seeks.waiting[s.id] = true
+			c.Send(s.reader, moveReader{
+				id: co.seeks.id, to: s.decision.start, tip: s.decision.tip, number: co.state.Seek,
+			})
+		case verdictWait, verdictFinished, verdictOutOfScope:
+			s.lease.Seek, s.lease.Checkpoint = 0, leasestore.Checkpoint{}
+			// A parent is to be read first. What is in flight is void, so there is nothing to wait for.
+			c.Send(s.reader, drain{discard: true})
+		}
+	}
+	for _, id := range co.reconcile(c) {
+		co.seeks.waiting[id] = true
+	}
+}
+
+// onMoved: a reader holds its new iterator, or could not.
+func (co *coordinator) onMoved(c actor.Context, m readerMoved) {
+	if m.id != co.seeks.id {
+		return
+	}
+	co.seeks.done(co, m.shard, m.err)
+	co.checkSeek(c)
+}
+
+// done takes a shard off the list of those that a seek waits for.
+func (st *seekState) done(co *coordinator, id string, err *Error) {
+	if st.current == nil || !st.waiting[id] {
+		return
+	}
+	delete(st.waiting, id)
+	if err != nil {
+		st.err = err
+	} else {
+		st.moved = append(st.moved, id)
+	}
+	if len(st.waiting) == 0 {
+		co.fx.root.Send(co.fx.self, seekComplete{id: st.id})
+	}
+}
+
+// seekComplete lets a seek be answered after the message that completed it has been handled.
+type seekComplete struct{ id uint64 }
+
+func (co *coordinator) checkSeek(c actor.Context) {
+	if co.seeks.current != nil && len(co.seeks.waiting) == 0 {
+		co.answerSeek(c)
+	}
+}
+
+func (co *coordinator) answerSeek(c actor.Context) {
+	st := &co.seeks
+	asked := st.current
+	st.current = nil
+	if st.err != nil {
+		answer(c.ActorSystem(), asked.asker, st.err, asked.request.GetCorrelation())
+	} else if asked.asker != nil {
+		c.Send(asked.asker, &messages.Sought{Shards: st.moved, Correlation: asked.request.GetCorrelation()})
+	}
+	st.next(c, co)
+}
+
+// refuseAll answers every seek that can't be carried out any more.
+func (st *seekState) refuseAll(c actor.Context, e *Error) {
+	if st.current != nil {
+		answer(c.ActorSystem(), st.current.asker, e, st.current.request.GetCorrelation())
+		st.current = nil
+	}
+	for _, s := range st.queue {
+		answer(c.ActorSystem(), s.asker, e, s.request.GetCorrelation())
+	}
+	st.queue = nil
+}

@@ -1,0 +1,32 @@
+package actors
+
+import (
+	"maps"
+	"strconv"
+
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// Headers that say where a dead letter comes from.
+const (
+	headerDeadStream   = "pk-origin-stream"
+	headerDeadShard    = "pk-origin-shard"
+	headerDeadSequence = "pk-origin-sequence"
+	headerDeadAttempts = "pk-attempts"
+)
+
+// deadLetter is a spent record on its way to another stream: its payload, key and headers, and where it came from.
+func deadLetter(stream string, d *messages.Delivery, correlation uint64) *messages.Publish {
+	headers := make(map[string]string, len(d.GetHeaders())+4)
+	maps.Copy(headers, d.GetHeaders())
+	headers[headerDeadStream] = d.GetStream()
+	headers[headerDeadShard] = d.GetShardId()
+	headers[headerDeadSequence] = d.GetSequenceNumber()
+	headers[headerDeadAttempts] = strconv.Itoa(int(d.GetAttempt()))
+	m := &messages.Publish{Stream: stream, Data: d.GetData(), Headers: headers, Correlation: correlation}
+	if d.GetPartitionKey() != "" {
+		key := d.GetPartitionKey()
+		m.PartitionKey = &key
+	}
+	return m
+}

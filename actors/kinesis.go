@@ -1,0 +1,99 @@
+package actors
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+)
+
+// Kinesis is the part of the SDK's client that is used, so that a fake can stand in for it.
+type Kinesis interface {
+	CreateStream(context.Context, *kinesis.CreateStreamInput, ...func(*kinesis.Options)) (*kinesis.CreateStreamOutput, error)
+	DescribeStreamSummary(context.Context, *kinesis.DescribeStreamSummaryInput, ...func(*kinesis.Options)) (*kinesis.DescribeStreamSummaryOutput, error)
+	ListShards(context.Context, *kinesis.ListShardsInput, ...func(*kinesis.Options)) (*kinesis.ListShardsOutput, error)
+	GetShardIterator(context.Context, *kinesis.GetShardIteratorInput, ...func(*kinesis.Options)) (*kinesis.GetShardIteratorOutput, error)
+	GetRecords(context.Context, *kinesis.GetRecordsInput, ...func(*kinesis.Options)) (*kinesis.GetRecordsOutput, error)
+	PutRecords(context.Context, *kinesis.PutRecordsInput, ...func(*kinesis.Options)) (*kinesis.PutRecordsOutput, error)
+}
+
+// Clients are the two clients of a broker. Control is for describing, creating and listing and retries by itself. Data
+// is for iterators, reads and writes: it makes one attempt per call, as readers and publishers retry themselves. The SDK's
+// retryer has one token bucket per client, so that one bad shard would spend the retries of all others, and it
+// would hide throttles and break the five calls per second.
+type Clients struct {
+	Control, Data Kinesis
+}
+
+// NewClients makes the clients of an AWS configuration.
+func NewClients(cfg aws.Config) *Clients {
+	guarded := func(o *kinesis.Options) { o.HTTPClient = bodyGuard{o.HTTPClient} }
+	return &Clients{
+		Control: kinesis.NewFromConfig(cfg, guarded),
+		Data: kinesis.NewFromConfig(cfg, guarded, func(o *kinesis.Options) {
+			o.Retryer = aws.NopRetryer{}
+		}),
+	}
+}
+
+// loadAWS finds the AWS configuration: the one given as it is, else the SDK's default chain with region and endpoint given.
+// It makes no request to AWS, though the chain reads files.
+func loadAWS(ctx context.Context, cfg *Config) (aws.Config, error) {
+	if cfg.AWS != nil {
+		return *cfg.AWS, nil
+	}
+	// A read of one shard keeps one connection busy. The SDK's default of ten idle connections to a host would
+	// open and close one per call beyond ten shards.
+	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConnsPerHost = 1024
+		t.MaxIdleConns = 0
+	})
+	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(client)}
+	if cfg.Region != "" {
+		options = append(options, awsconfig.WithRegion(cfg.Region))
+	}
+	if cfg.Endpoint != "" {
+		options = append(options, awsconfig.WithBaseEndpoint(cfg.Endpoint))
+	}
+	if cfg.TestCredentials {
+		options = append(options, awsconfig.WithCredentialsProvider(
+			credentials.NewStaticCredentialsProvider("test", "test", "")))
+		if cfg.Region == "" {
+			options = append(options, awsconfig.WithDefaultRegion("us-east-1"))
+		}
+	}
+	return awsconfig.LoadDefaultConfig(ctx, options...)
+}
+
+// bodyGuard hides the request body's WriteTo from net/http.
+//
+// smithy-go (seen in 1.28.9) closes the request body as soon as the client has returned, and its WriteTo answers io.EOF from
+// then on. When a fast server answers before net/http's write loop has finished, that loop takes the EOF for
+// a failed write and closes the connection under the response: a percent or two of reads fail with "use of closed network
+// connection". Without WriteTo, net/http copies by Read, whose EOF means what it should.
+type bodyGuard struct {
+	next kinesis.HTTPClient
+}
+
+// Do implements kinesis.HTTPClient.
+func (g bodyGuard) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		guarded := *r
+		guarded.Body = readCloser{r.Body}
+		r = &guarded
+	}
+	return g.next.Do(r)
+}
+
+// readCloser has the two methods of its body and no others.
+type readCloser struct {
+	body io.ReadCloser
+}
+
+func (r readCloser) Read(p []byte) (int, error) { return r.body.Read(p) }
+func (r readCloser) Close() error               { return r.body.Close() }

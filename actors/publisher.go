@@ -1,0 +1,359 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// publisher stores the records of one stream.
+//
+//	receives                 from     does
+//	*messages.Publish        broker   takes it in; answered, to who sent it to the broker, by Published or Error
+//	*messages.StatusRequest  broker   answered by Status
+//	effectDone, timerFired   itself   goes on
+//	drain, PoisonPill        broker   sends what it has, then stops
+//
+//	publishing ──▶ flushing ──▶ (stopped)
+//
+// One PutRecords is under way at a time; what comes meanwhile makes up the next one. Only entries that failed are sent again, and a key's
+// next record waits for them (see outbox). Every record is answered exactly once: stored, or not, or unknown, at the latest shortly after its
+// deadline.
+//
+// A panic restarts it. Whoever was waiting is told that the outcome is unknown.
+type publisher struct {
+	// Constructor. The client is shared and belongs to the broker.
+	publisherSpec
+	ref streamRef
+
+	// Incarnation.
+	fx       *effects
+	timers   *timers
+	out      *outbox
+	sending  []*outgoing
+	failures int // of whole requests, or with failed entries, in a row
+	flushing bool
+}
+
+type publisherSpec struct {
+	cfg    *Config
+	client Kinesis
+	stream string
+}
+
+// putDone is the result of a PutRecords.
+type putDone struct {
+	out *kinesis.PutRecordsOutput
+	err error
+}
+
+// Timers of a publisher.
+const (
+	timerSend timerName = iota
+	timerFlush
+)
+
+const (
+	// maxPutRecords is the most entries of a PutRecords, as the service allows.
+	maxPutRecords = 500
+	// maxPutBytes is the most bytes of one. The service takes 10 MiB since October 2025; what it
+	// took before is enough for the full rate of any shard, and every emulator takes it.
+	maxPutBytes = 5 << 20
+
+	publishRetryFirst  = 100 * time.Millisecond
+	publishThrottled   = 250 * time.Millisecond
+	publishRetryMax    = 5 * time.Second
+	publishFlushMargin = 100 * time.Millisecond
+)
+
+func publisherProps(spec publisherSpec, system *actor.ActorSystem) *actor.Props {
+	ref, _ := parseStream(spec.stream) // it was checked by the broker
+	return props(spec.cfg, rolePublisher, func() actor.Actor { return &publisher{publisherSpec: spec, ref: ref} },
+		actor.WithMailbox(answeringMailbox(system)))
+}
+
+// Receive implements actor.Actor.
+func (p *publisher) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *messages.Publish:
+		p.onPublish(c, m)
+	case *actor.Started:
+		p.fx, p.timers, p.out = newEffects(c), newTimers(c), newOutbox()
+	case *actor.Stopping, *actor.Restarting:
+		p.fx.stop()
+		p.timers.stop()
+		p.giveUp(c, "the publisher stopped before the record was known to be stored")
+	case *actor.Stopped:
+	case effectDone:
+		if result, ok := p.fx.result(m); ok {
+			if done, ok := result.(putDone); ok {
+				p.onPutDone(c, done)
+			}
+		}
+	case timerFired:
+		if p.timers.fired(m) {
+			p.onTimer(c, m.name)
+		}
+	case drain:
+		p.onDrain(c, m)
+	case *messages.StatusRequest:
+		c.Respond(&messages.Status{
+			State: messages.BrokerState_BROKER_STATE_CONNECTED, Correlation: m.GetCorrelation(),
+			Publishers: []*messages.PublisherStatus{{
+				Stream: p.stream, Pending: int64(p.out.count), PendingBytes: p.out.bytes,
+			}},
+		})
+	}
+}
+
+func (p *publisher) onTimer(c actor.Context, name timerName) {
+	switch name {
+	case timerSend:
+		p.send()
+	case timerFlush:
+		p.giveUp(c, "the shutdown's time was up before the record was known to be stored")
+		c.Stop(c.Self())
+	}
+}
+
+// onPublish takes a record in, unless it is wrong or there are too many.
+func (p *publisher) onPublish(c actor.Context, m *messages.Publish) {
+	if err := checkPublish(m, p.cfg.Limits); err != nil {
+		answer(c.ActorSystem(), c.Sender(), err, m.GetCorrelation())
+		return
+	}
+	size := recordSize(m)
+	if p.out.count >= p.cfg.Limits.PendingRecords || (p.out.count > 0 && p.out.bytes+int64(size) > p.cfg.Limits.PendingBytes) {
+		answer(c.ActorSystem(), c.Sender(), &Error{
+			Kind: messages.ErrorKind_ERROR_KIND_OVERLOADED, Stream: p.stream,
+			Text:   fmt.Sprintf("%d records (%d bytes) wait to be stored", p.out.count, p.out.bytes),
+			Advice: "publish again when earlier ones have been answered",
+		}, m.GetCorrelation())
+		return
+	}
+	o := &outgoing{
+		request: m, sender: c.Sender(), data: wrapEnvelope(m.GetHeaders(), m.GetData()), size: size,
+		deadline: time.Now().Add(p.cfg.Timings.PublishDeadline),
+	}
+	if m.PartitionKey != nil {
+		o.key = m.GetPartitionKey()
+	} else {
+		o.key = randomKey()
+		o.size += len(o.key)
+	}
+	p.out.add(o)
+	p.send()
+}
+
+// randomKey spreads records without a key over the shards.
+func randomKey() string {
+	return strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // spreads load, guards nothing
+}
+
+// send starts the next PutRecords, if none is under way and there is something to send.
+func (p *publisher) send() {
+	if p.sending != nil || p.timers.armed(timerSend) || !p.out.sendable() {
+		return
+	}
+	batch := p.out.take(maxPutRecords, maxPutBytes)
+	p.sending = batch
+	client, ref := p.client, p.ref
+	p.fx.run(p.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		out, err := client.PutRecords(ctx, putInput(ref, batch))
+		return putDone{out: out, err: err}
+	})
+}
+
+// putInput is the request for a batch. What it reads of the batch does not change after it was taken in.
+func putInput(ref streamRef, batch []*outgoing) *kinesis.PutRecordsInput {
+	in := &kinesis.PutRecordsInput{Records: make([]types.PutRecordsRequestEntry, len(batch))}
+	in.StreamName, in.StreamARN = ref.target()
+	for i, o := range batch {
+		e := &in.Records[i]
+		e.Data, e.PartitionKey = o.data, &o.key
+		if h := o.request.ExplicitHashKey; h != "" {
+			e.ExplicitHashKey = &o.request.ExplicitHashKey
+		}
+	}
+	return in
+}
+
+// onPutDone sorts a request's entries into stored, failed for good, and to be sent again; then the next request goes, and
+// only then the senders are told, who may be many.
+func (p *publisher) onPutDone(c actor.Context, m putDone) {
+	batch := p.sending
+	p.sending = nil
+	v := p.judge(batch, m)
+	for _, r := range v.done {
+		p.out.finish(r.record)
+	}
+	p.out.again(v.again)
+	switch {
+	case v.halve:
+		p.out.halve(batch)
+	case len(v.again) > 0:
+		p.failures++
+		p.timers.set(timerSend, jitter(backoff(v.pause, publishRetryMax, p.failures)))
+	default:
+		p.failures = 0
+	}
+	p.send()
+	for _, r := range v.done {
+		p.answer(c, r)
+	}
+	p.checkFlushed(c)
+}
+
+func (p *publisher) answer(c actor.Context, r settledRecord) {
+	sender := r.record.sender
+	switch {
+	case sender == nil:
+		if r.err != nil {
+			p.log().Warn("record not stored, and nobody to tell", slog.Any("error", r.err))
+		}
+	case r.err != nil:
+		answer(c.ActorSystem(), sender, r.err, r.record.request.GetCorrelation())
+	default:
+		c.Send(sender, &messages.Published{
+			ShardId: r.shard, SequenceNumber: r.sequence, PossibleDuplicate: r.record.unknown,
+			Correlation: r.record.request.GetCorrelation(),
+		})
+	}
+}
+
+// onDrain flushes: what was taken in before is sent, up to the timeout.
+func (p *publisher) onDrain(c actor.Context, m drain) {
+	p.flushing = true
+	timeout := m.timeout
+	if timeout < 0 {
+		timeout = p.cfg.Timings.ShutdownTimeout
+	}
+	p.timers.set(timerFlush, max(timeout, publishFlushMargin))
+	p.checkFlushed(c)
+}
+
+func (p *publisher) checkFlushed(c actor.Context) {
+	if p.flushing && p.out.empty() {
+		c.Stop(c.Self())
+	}
+}
+
+// giveUp answers everything that is left.
+func (p *publisher) giveUp(c actor.Context, why string) {
+	if p.out == nil {
+		return
+	}
+	onItsWay := make(map[*outgoing]bool, len(p.sending))
+	for _, o := range p.sending {
+		onItsWay[o] = true
+	}
+	p.out.all(func(o *outgoing) {
+		answer(c.ActorSystem(), o.sender, &Error{
+			Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: p.stream, Text: why, OutcomeUnknown: o.unknown || onItsWay[o],
+		}, o.request.GetCorrelation())
+	})
+	p.out, p.sending = newOutbox(), nil
+}
+
+func (p *publisher) log() *slog.Logger {
+	return p.cfg.logger().With(slog.String("stream", p.stream))
+}
+
+// settledRecord is a record that is to be answered.
+type settledRecord struct {
+	record          *outgoing
+	shard, sequence string
+	err             *Error
+}
+
+// putVerdict says what becomes of a request's records.
+type putVerdict struct {
+	done  []settledRecord
+	again []*outgoing
+	pause time.Duration
+	halve bool
+}
+
+// judge decides it.
+func (p *publisher) judge(batch []*outgoing, m putDone) putVerdict {
+	if m.err == nil && len(m.out.Records) == len(batch) {
+		return p.judgeEntries(batch, m.out.Records)
+	}
+	err := m.err
+	if err == nil {
+		err = fmt.Errorf("PutRecords answered %d entries for %d", len(m.out.Records), len(batch))
+	}
+	v := putVerdict{pause: publishRetryFirst}
+	kind := classify(err)
+	if kind == failureInvalid && len(batch) > 1 {
+		v.halve = true // one record is at fault: find it, and store the others
+		return v
+	}
+	for _, o := range batch {
+		o.failures++
+		if kind == failureThrottled {
+			v.pause = publishThrottled
+		} else if !kind.lasting() {
+			o.unknown = true
+		}
+		v.retryOrFail(p.stream, o, err, kind.lasting())
+	}
+	return v
+}
+
+func (p *publisher) judgeEntries(batch []*outgoing, entries []types.PutRecordsResultEntry) putVerdict {
+	v := putVerdict{pause: publishRetryFirst, done: make([]settledRecord, 0, len(batch))}
+	for i, o := range batch {
+		e := &entries[i]
+		if e.ErrorCode == nil || *e.ErrorCode == "" {
+			v.done = append(v.done, settledRecord{record: o, shard: aws.ToString(e.ShardId), sequence: aws.ToString(e.SequenceNumber)})
+			continue
+		}
+		o.failures++
+		kind, known := failureByCode[*e.ErrorCode]
+		if known && kind == failureThrottled {
+			v.pause = publishThrottled
+		}
+		v.retryOrFail(p.stream, o, &entryError{code: *e.ErrorCode, message: aws.ToString(e.ErrorMessage)}, known && kind.lasting())
+	}
+	return v
+}
+
+// retryOrFail: a record is tried until its deadline, unless trying can't help.
+func (v *putVerdict) retryOrFail(stream string, o *outgoing, cause error, lasting bool) {
+	if !lasting && time.Now().Before(o.deadline) {
+		v.again = append(v.again, o)
+		return
+	}
+	e := &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: stream, Cause: cause, OutcomeUnknown: o.unknown,
+		Text: fmt.Sprintf("not stored after %d tries", o.failures),
+	}
+	if kind := classify(cause); kind == failureConfig {
+		e.Kind, e.Advice = messages.ErrorKind_ERROR_KIND_CONFIG, "check the credentials, the region and the endpoint"
+	}
+	v.done = append(v.done, settledRecord{record: o, err: e})
+}
+
+// entryError is the error of one entry of a PutRecords; it is a smithy.APIError like that of a whole call.
+type entryError struct {
+	code, message string
+}
+
+func (e *entryError) Error() string        { return e.code + ": " + e.message }
+func (e *entryError) ErrorCode() string    { return e.code }
+func (e *entryError) ErrorMessage() string { return e.message }
+
+// ErrorFault implements smithy.APIError.
+func (e *entryError) ErrorFault() smithy.ErrorFault { return smithy.FaultUnknown }

@@ -1,0 +1,218 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+)
+
+// shardEnd is how far a shard's end is known.
+type shardEnd struct {
+	// checking: the end is being confirmed by a listing.
+	checking bool
+	// reached: there is nothing more to read.
+	reached  bool
+	children []shard
+	failures int
+}
+
+// endChecked is the result of looking for the shard in a listing.
+type endChecked struct {
+	generation uint64
+	listed     bool
+	closed     bool
+	children   []shard
+	err        error
+}
+
+// onEndCandidate: the service gave no iterator to go on with. With child shards in the answer that is the end. Without, some services do it
+// on an open shard too, so a listing decides.
+func (r *reader) onEndCandidate(children []types.ChildShard) {
+	if r.drain.draining || r.end.reached {
+		return
+	}
+	if len(children) > 0 {
+		r.endReached(childShards(children))
+		return
+	}
+	r.confirmEnd()
+}
+
+func (r *reader) confirmEnd() {
+	if r.end.checking || r.end.reached {
+		return
+	}
+	r.end.checking = true
+	client, ref, id, generation := r.clients.Control, r.how.stream, r.shard.id, r.generation
+	r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		listing, err := listShards(ctx, client, ref)
+		done := endChecked{generation: generation, err: err}
+		for _, s := range listing {
+			if s.id == id {
+				done.listed, done.closed = true, s.closed
+			}
+			for _, parent := range s.parents {
+				if parent == id {
+					done.children = append(done.children, s)
+				}
+			}
+		}
+		return done
+	})
+}
+
+func (r *reader) onEndChecked(c actor.Context, m endChecked) {
+	if m.generation != r.generation || r.drain.draining {
+		return
+	}
+	r.end.checking = false
+	switch {
+	case m.err != nil:
+		r.end.failures++
+		r.log().Warn("can't confirm the end of the shard", slog.Any("error", m.err))
+		if classify(m.err) == failureNotFound {
+			// The stream is gone; the coordinator finds out at its own listing and ends the subscription.
+			r.timers.set(timerConfirm, jitter(deniedPause))
+			return
+		}
+		r.timers.set(timerConfirm, jitter(backoff(failureFirst, failureMax, r.end.failures)))
+	case m.listed && !m.closed:
+		r.log().Warn("no next iterator on an open shard: opening another")
+		r.timers.set(timerOpen, r.failed(c, readError(r.how.stream.spelling, r.shard.id, "no next iterator on an open shard", nil)))
+	case !m.listed:
+		r.log().Warn("the shard is listed no more: its records have passed the retention, what was not read of it is lost",
+			slog.String("position", r.placeText()))
+		r.endReached(m.children)
+		r.afterEnd(c)
+	default:
+		r.endReached(m.children)
+		r.afterEnd(c)
+	}
+}
+
+// endReached: everything of the shard has been read.
+func (r *reader) endReached(children []shard) {
+	r.end.reached, r.end.children = true, children
+	r.fetch.iterator = ""
+	r.log().Info("end of shard", slog.Int("children", len(children)), slog.Int("unsettled", r.window.entries.len()))
+	r.checkShardEnd()
+}
+
+// afterEnd reports a shard that ended before it ever had an iterator.
+func (r *reader) afterEnd(c actor.Context) {
+	if !r.reported {
+		r.reported = true
+		c.Send(c.Parent(), readerReady{shard: r.shard.id})
+	}
+	if r.seekWritten() {
+		r.answerMove(c, nil)
+	}
+}
+
+// checkShardEnd writes SHARD_END once everything read is settled. It is a step of its own, taken also when no record was read.
+func (r *reader) checkShardEnd() {
+	if r.end.reached && r.window.empty() && !r.lease.shardEnd {
+		r.lease.shardEnd = true
+		r.writeLease()
+	}
+}
+
+// onFinished: SHARD_END is stored, so children may start.
+func (r *reader) onFinished(c actor.Context) {
+	r.log().Info("shard finished")
+	r.stopSelf(c, readerEnded{reason: endFinished, children: r.end.children})
+}
+
+// childShards reads the children that came with the last page.
+func childShards(children []types.ChildShard) []shard {
+	out := make([]shard, 0, len(children))
+	for _, ch := range children {
+		out = append(out, newShard(ch.ShardId, ch.ParentShards, ch.HashKeyRange, nil))
+	}
+	return out
+}
+
+// drainState is a reader's way out.
+type drainState struct {
+	draining   bool
+	ended      bool
+	discard    bool
+	unfinished string
+}
+
+// onDrain stops fetching and delivering and waits for what is in flight.
+func (r *reader) onDrain(c actor.Context, m drain) {
+	r.drain.draining, r.drain.discard = true, m.discard
+	r.fetch.abandon()
+	for _, t := range []timerName{timerFetch, timerOpen, timerRetry, timerConfirm} {
+		r.timers.cancel(t)
+	}
+	if r.seek != nil {
+		r.answerMove(c, r.endedWhileMoving())
+	}
+	if m.discard {
+		r.window = newWindow(r.how.windowRecords, r.how.windowBytes, r.how.perKeyOrder)
+		r.generation = nextGeneration()
+	}
+	r.window.giveUpUndelivered()
+	r.transition(stateDraining, r.draining)
+	timeout := m.timeout
+	if timeout < 0 {
+		timeout = r.cfg.Timings.ShutdownTimeout
+	}
+	if timeout > 0 {
+		r.timers.set(timerDrain, timeout)
+		r.checkDrained(c)
+		return
+	}
+	r.onDrainDeadline(c)
+}
+
+// onDrainAgain: a second drain may only shorten the first.
+func (r *reader) onDrainAgain(c actor.Context, m drain) {
+	if m.timeout == 0 {
+		r.onDrainDeadline(c)
+	} else if m.timeout > 0 {
+		r.timers.set(timerDrain, m.timeout)
+	}
+}
+
+// checkDrained goes on to the release when nothing is in flight any more.
+func (r *reader) checkDrained(c actor.Context) {
+	r.checkShardEnd()
+	if r.state == stateDraining && r.window.out == 0 && len(r.spent) == 0 {
+		r.release(c)
+	}
+}
+
+func (r *reader) onDrainDeadline(c actor.Context) {
+	if r.state != stateDraining {
+		return
+	}
+	if r.window.out > 0 {
+		r.drain.unfinished = unfinishedText(r.how.stream.spelling, r.shard.id, r.window.out)
+		r.log().Warn("shutdown: records not settled in time; they come again", slog.Int("records", r.window.out))
+	}
+	r.release(c)
+}
+
+// release writes what is settled and gives the lease back. Without a lease there is nothing to give.
+func (r *reader) release(c actor.Context) {
+	r.timers.cancel(timerDrain)
+	if r.state != stateReleasing {
+		r.transition(stateReleasing, r.releasing)
+	}
+	k := &r.lease
+	if !k.held {
+		if k.writing {
+			return // the acquisition under way comes first; onAcquired calls again
+		}
+		r.stopSelf(c, readerEnded{reason: endReleased, unfinished: r.drain.unfinished})
+		return
+	}
+	k.release, k.move = true, nil
+	r.timers.cancel(timerLeaseRetry)
+	r.writeLease()
+}

@@ -1,0 +1,328 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// fetcher is a reader's place in its shard and the one call that may be under way.
+type fetcher struct {
+	// position is where to open when nothing has been read since: the checkpoint, or the start.
+	position leasestore.Checkpoint
+	// tip: position is the instant of an opening at the tip, for which LATEST has not been asked yet.
+	tip bool
+	// lastRead is the last record read by this generation; an iterator is opened after it, and what comes again at or below it
+	// is dropped, as some services repeat.
+	lastRead string
+
+	iterator string
+	opening  bool
+	calling  bool
+	cancel   context.CancelFunc
+	pace     pacer
+	next     time.Time // not before: poll interval or backoff
+	failures int       // in a row
+	told     bool      // the subscriber knows of them
+	lag      int64
+	asked    bool // lag is known
+}
+
+// abandon gives up the call under way and the iterator.
+func (f *fetcher) abandon() {
+	if f.cancel != nil {
+		f.cancel()
+	}
+	f.cancel, f.opening, f.calling, f.iterator, f.lastRead, f.failures = nil, false, false, "", "", 0
+	f.next = time.Time{}
+}
+
+// behind is the last known lag in milliseconds, -1 when unknown.
+func (f *fetcher) behind() int64 {
+	if !f.asked {
+		return -1
+	}
+	return f.lag
+}
+
+// iteratorOpened is the result of GetShardIterator.
+type iteratorOpened struct {
+	generation uint64
+	iterator   string
+	err        error
+}
+
+// pageFetched is the result of GetRecords.
+type pageFetched struct {
+	generation uint64
+	iterator   string // it was read with
+	deliveries []messages.Delivery
+	records    int // read, repeated ones included
+	full       bool
+	lag        int64
+	next       string
+	children   []types.ChildShard
+	err        error
+}
+
+// iteratorInput says where to open: after what was read, else at the position.
+func (f *fetcher) iteratorInput() *kinesis.GetShardIteratorInput {
+	in := &kinesis.GetShardIteratorInput{}
+	sequence, _ := f.position.Sequence()
+	switch {
+	case f.lastRead != "":
+		in.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber
+		in.StartingSequenceNumber = aws.String(f.lastRead)
+	case f.tip:
+		in.ShardIteratorType = types.ShardIteratorTypeLatest
+	default:
+		switch f.position.Kind() {
+		case leasestore.KindTimestamp:
+			in.ShardIteratorType = types.ShardIteratorTypeAtTimestamp
+			in.Timestamp = aws.Time(f.position.Time())
+		case leasestore.KindBefore:
+			in.ShardIteratorType = types.ShardIteratorTypeAtSequenceNumber
+			in.StartingSequenceNumber = aws.String(sequence)
+		case leasestore.KindSequence:
+			in.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber
+			in.StartingSequenceNumber = aws.String(sequence)
+		case leasestore.KindNone, leasestore.KindTrimHorizon, leasestore.KindShardEnd:
+			in.ShardIteratorType = types.ShardIteratorTypeTrimHorizon
+		}
+	}
+	return in
+}
+
+// openIterator asks for an iterator. The tip is asked for once, whatever comes of it: later tries open at the instant that
+// the lease has stored.
+func (r *reader) openIterator() {
+	f := &r.fetch
+	if f.opening || r.drain.draining {
+		return
+	}
+	in := f.iteratorInput()
+	f.tip = false
+	f.opening = true
+	in.StreamName, in.StreamARN = r.how.stream.target()
+	in.ShardId = aws.String(r.shard.id)
+	client, generation := r.clients.Data, r.generation
+	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		out, err := client.GetShardIterator(ctx, in)
+		if err != nil {
+			return iteratorOpened{generation: generation, err: err}
+		}
+		return iteratorOpened{generation: generation, iterator: aws.ToString(out.ShardIterator)}
+	})
+}
+
+func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
+	f := &r.fetch
+	if m.generation != r.generation || r.drain.draining {
+		return
+	}
+	f.opening = false
+	switch {
+	case m.err != nil:
+		r.onIteratorFailure(c, m.err)
+		return
+	case m.iterator == "":
+		// Some services answer a closed shard so.
+		r.onEndCandidate(nil)
+		return
+	}
+	f.iterator = m.iterator
+	r.recovered()
+	if r.state == statePositioning {
+		r.transition(stateReading, r.reading)
+	}
+	r.afterOpened(c)
+	r.fetchMore()
+}
+
+// afterOpened tells whoever waits for the iterator.
+func (r *reader) afterOpened(c actor.Context) {
+	if !r.reported {
+		r.reported = true
+		c.Send(c.Parent(), readerReady{shard: r.shard.id})
+	}
+	if r.seekWritten() {
+		r.answerMove(c, nil)
+	}
+}
+
+func (r *reader) onIteratorFailure(c actor.Context, err error) {
+	e := readError(r.how.stream.spelling, r.shard.id, "no iterator at "+r.placeText(), err)
+	if classify(err) == failureNotFound {
+		r.onEndCandidate(nil) // the shard was trimmed away, or the whole stream is gone: the listing says
+		return
+	}
+	if !r.reported {
+		c.Send(c.Parent(), readerTrouble{shard: r.shard.id, err: e})
+	}
+	if r.seekWritten() && classify(err).lasting() {
+		r.answerMove(c, e)
+	}
+	r.timers.set(timerOpen, r.failed(c, e))
+}
+
+func (r *reader) placeText() string {
+	if r.fetch.lastRead != "" {
+		return r.fetch.lastRead
+	}
+	return r.fetch.position.String()
+}
+
+// fetchMore reads the next page if there is an iterator, room for it, and it is time.
+func (r *reader) fetchMore() {
+	f := &r.fetch
+	if f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || !r.window.worthReading() {
+		return
+	}
+	if r.state != stateReading {
+		return
+	}
+	now := time.Now()
+	if wait := max(f.next.Sub(now), f.pace.wait(now)); wait > 0 {
+		if !r.timers.armed(timerFetch) {
+			r.timers.set(timerFetch, wait)
+		}
+		return
+	}
+	r.timers.cancel(timerFetch)
+	f.pace.called(now)
+	f.calling = true
+	limit := min(r.window.room(), maxBatch)
+	_, arn := r.how.stream.target()
+	in := &kinesis.GetRecordsInput{
+		ShardIterator: aws.String(f.iterator), Limit: aws.Int32(int32(limit)), StreamARN: arn, //nolint:gosec // ≤ 10,000
+	}
+	page := pageSpec{
+		generation: r.generation, stream: r.how.stream.spelling, shard: r.shard.id, iterator: f.iterator,
+		after: f.lastRead, firstID: r.window.nextID(), limit: limit,
+	}
+	client := r.clients.Data
+	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		out, err := client.GetRecords(ctx, in)
+		if err != nil {
+			return pageFetched{generation: page.generation, iterator: page.iterator, err: err}
+		}
+		return page.fetched(out)
+	})
+}
+
+func (r *reader) onPageFetched(c actor.Context, m pageFetched) {
+	f := &r.fetch
+	if m.generation != r.generation {
+		return
+	}
+	f.calling = false
+	if r.drain.draining {
+		return
+	}
+	if m.err != nil {
+		r.onReadFailure(c, m.err)
+		return
+	}
+	r.recovered()
+	f.lag, f.asked = m.lag, true
+	for i := range m.deliveries {
+		r.window.add(&m.deliveries[i])
+	}
+	if n := len(m.deliveries); n > 0 {
+		f.lastRead = m.deliveries[n-1].SequenceNumber
+	}
+	f.iterator = m.next
+	if m.next == "" {
+		r.onEndCandidate(m.children)
+	} else if m.lag == 0 && !m.full {
+		f.next = time.Now().Add(r.how.pollInterval)
+	}
+	r.deliver(c)
+	r.fetchMore()
+}
+
+const (
+	// throttleFirst is the pause after a throttle: the service counts over a second.
+	throttleFirst = time.Second
+	throttleMax   = 10 * time.Second
+	failureFirst  = 100 * time.Millisecond
+	failureMax    = 10 * time.Second
+	// deniedPause is for failures that a person has to solve.
+	deniedPause = 10 * time.Second
+	// reopenAfter is how many failures in a row make the iterator suspect: some services answer 500 for an expired one.
+	reopenAfter = 5
+)
+
+// onReadFailure keeps the place and tries again, each kind of failure in its way.
+func (r *reader) onReadFailure(c actor.Context, err error) {
+	f := &r.fetch
+	e := readError(r.how.stream.spelling, r.shard.id, "the shard can't be read", err)
+	kind := classify(err)
+	switch kind {
+	case failureExpired, failureInvalid:
+		// Where reading goes on is known without the iterator.
+		f.iterator = ""
+		if f.failures == 0 {
+			f.failures++
+			r.openIterator()
+			return
+		}
+		r.timers.set(timerOpen, r.failed(c, e))
+		return
+	case failureNotFound:
+		f.iterator = ""
+		r.onEndCandidate(nil)
+		return
+	case failureThrottled:
+		f.failures++
+		f.next = time.Now().Add(jitterUp(backoff(throttleFirst, throttleMax, f.failures)))
+	case failureTransient, failureTimeout, failureDenied, failureConfig:
+		f.next = time.Now().Add(r.failed(c, e))
+		if f.failures%reopenAfter == 0 {
+			f.iterator = ""
+			r.timers.set(timerOpen, time.Until(f.next))
+			return
+		}
+	}
+	r.fetchMore()
+}
+
+// failed counts a failure, tells the subscriber when it lasts, and says how long to wait.
+func (r *reader) failed(c actor.Context, e *Error) time.Duration {
+	f := &r.fetch
+	f.failures++
+	kind := classify(e)
+	r.log().Debug("read failed", slog.Int("failures", f.failures), slog.Any("error", e))
+	if !f.told && (f.failures >= tellAfter || kind.lasting()) {
+		f.told = true
+		r.log().Warn("the shard can't be read", slog.Any("error", e))
+		r.tell(c, e)
+	}
+	switch {
+	case kind.lasting():
+		return jitter(deniedPause)
+	case kind == failureThrottled:
+		return jitterUp(backoff(throttleFirst, throttleMax, f.failures))
+	default:
+		return jitter(backoff(failureFirst, failureMax, f.failures))
+	}
+}
+
+// recovered: a call has succeeded.
+func (r *reader) recovered() {
+	if r.fetch.told {
+		r.log().Info("the shard can be read again")
+	}
+	r.fetch.failures, r.fetch.told = 0, false
+}
+
+// jitterUp is d or up to a fifth more.
+func jitterUp(d time.Duration) time.Duration { return max(d, jitter(d)) }

@@ -1,0 +1,292 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+)
+
+// keeper is a reader's hold on its lease. All writes of the lease go through it, one at a time, each conditional on the counter that
+// the one before returned: two writers of one lease would fence each other.
+type keeper struct {
+	lease leasestore.Lease
+	held  bool
+	// trustedUntil is when we must count the lease as lost: a ttl after the start of the last write that succeeded. Others
+	// count from when they see that write, which is later.
+	trustedUntil time.Time
+
+	writing       bool
+	renewDue      bool
+	checkpointDue bool
+	failures      int
+	move          *leasestore.Checkpoint // a seek's position to be written
+	moveNumber    int64
+	release       bool
+	shardEnd      bool // all is settled: write SHARD_END
+}
+
+// leaseOp is a kind of write.
+type leaseOp uint8
+
+const (
+	opAcquire leaseOp = iota
+	opRenew
+	opCheckpoint
+	opMove
+	opShardEnd
+	opRelease
+)
+
+func (op leaseOp) String() string {
+	return [...]string{"acquire", "renew", "checkpoint", "move", "finish", "release"}[op]
+}
+
+// leaseWritten is the result of a write.
+type leaseWritten struct {
+	op      leaseOp
+	lease   leasestore.Lease
+	err     error
+	started time.Time
+}
+
+// nextOp decides what to write next, if anything. The order matters: a seek voids what is settled, the last checkpoint comes before
+// the release, and a checkpoint is a renewal too.
+func (k *keeper) nextOp(watermark leasestore.Checkpoint) (leaseOp, bool) {
+	moved := watermark.Compare(k.lease.Checkpoint) > 0
+	switch {
+	case k.writing || !k.held:
+		return 0, false
+	case k.move != nil:
+		return opMove, true
+	case k.shardEnd && !k.lease.Checkpoint.IsShardEnd():
+		return opShardEnd, true
+	case moved && (k.checkpointDue || k.renewDue || k.release):
+		return opCheckpoint, true
+	case k.release:
+		return opRelease, true
+	case k.renewDue:
+		return opRenew, true
+	}
+	return 0, false
+}
+
+// acquire takes the lease, as last seen by the coordinator.
+func (r *reader) acquire() {
+	r.lease.writing = true
+	store, owner, lease := r.store, r.owner, r.lease.lease
+	if lease.Counter == 0 {
+		lease.Key = leasestore.Key{Stream: r.stream, Shard: r.shard.id}
+		lease.Checkpoint, lease.Seek, lease.Parents = r.readerSpec.start.start, r.seekNumber, r.shard.parents
+	}
+	void := lease.Counter != 0 && (r.moveFirst || lease.Seek != r.seekNumber || lease.Checkpoint.IsZero())
+	to, seek := r.readerSpec.start.start, r.seekNumber
+	r.fx.run(r.leaseTimeout(), func(ctx context.Context) any {
+		done := leaseWritten{op: opAcquire, started: time.Now()}
+		done.lease, done.err = store.Acquire(ctx, lease, owner)
+		if done.err != nil {
+			done.lease, done.err = leasestore.Confirm(ctx, store, lease, owner, done.err)
+		}
+		if done.err == nil && void {
+			// The stored checkpoint is of before the last stream-wide seek: move it before anything is read.
+			done.started = time.Now()
+			before := done.lease
+			if done.lease, done.err = store.Move(ctx, before, to, seek); done.err != nil {
+				done.lease = before
+			}
+		}
+		return done
+	})
+}
+
+// writeLease starts the next write, if one is due.
+func (r *reader) writeLease() {
+	k := &r.lease
+	watermark := r.window.watermark
+	op, ok := k.nextOp(watermark)
+	if !ok || r.timers.armed(timerLeaseRetry) {
+		return
+	}
+	k.writing = true
+	store, lease, owner := r.store, k.lease, r.owner
+	var to leasestore.Checkpoint
+	if k.move != nil {
+		to = *k.move
+	}
+	number := k.moveNumber
+	r.fx.run(r.leaseTimeout(), func(ctx context.Context) any {
+		done := leaseWritten{op: op, started: time.Now()}
+		switch op {
+		case opRenew:
+			done.lease, done.err = store.Renew(ctx, lease)
+		case opCheckpoint:
+			done.lease, done.err = store.Checkpoint(ctx, lease, watermark)
+		case opShardEnd:
+			done.lease, done.err = store.Checkpoint(ctx, lease, leasestore.ShardEnd())
+		case opMove:
+			done.lease, done.err = store.Move(ctx, lease, to, number)
+		case opRelease:
+			done.lease, done.err = store.Release(ctx, lease)
+			if done.err != nil {
+				done.lease, done.err = leasestore.ConfirmRelease(ctx, store, lease, done.err)
+			}
+			return done
+		case opAcquire:
+		}
+		if done.err != nil {
+			// An earlier try of unknown outcome may have been ours: then the lease is still held, and what this write
+			// was to store is compared again.
+			done.lease, done.err = leasestore.Confirm(ctx, store, lease, owner, done.err)
+		}
+		return done
+	})
+}
+
+// leaseTimeout leaves room for a second try within the ttl.
+func (r *reader) leaseTimeout() time.Duration { return r.cfg.Timings.LeaseTTL / 3 }
+
+func (r *reader) onLeaseWritten(c actor.Context, m leaseWritten) {
+	k := &r.lease
+	k.writing = false
+	switch {
+	case m.err == nil:
+		r.onLeaseHeld(c, m)
+	case errors.Is(m.err, leasestore.ErrFenced), errors.Is(m.err, leasestore.ErrNotFound):
+		r.onFenced(c, m)
+	case errors.Is(m.err, leasestore.ErrBackwards) && m.op != opAcquire:
+		// The stored checkpoint is ahead of what we settled, though we hold the lease: someone moved it by hand. Leave it.
+		r.log().Warn("the stored checkpoint is ahead of this reader", slog.Any("error", m.err))
+		r.onFenced(c, m)
+	default:
+		r.onLeaseFailure(c, m)
+	}
+}
+
+func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
+	k := &r.lease
+	previous := k.lease
+	k.lease, k.failures = m.lease, 0
+	if m.op == opRelease {
+		r.log().Info("lease released", slog.String("checkpoint", k.lease.Checkpoint.String()))
+		k.held = false
+		r.stopSelf(c, readerEnded{reason: endReleased, unfinished: r.drain.unfinished})
+		return
+	}
+	k.held, k.renewDue = true, false
+	if m.lease.Checkpoint != previous.Checkpoint {
+		k.checkpointDue = false
+	}
+	k.trustedUntil = m.started.Add(r.cfg.Timings.LeaseTTL)
+	r.timers.set(timerTrust, time.Until(k.trustedUntil))
+	r.timers.set(timerRenew, r.cfg.Timings.RenewEvery)
+	r.timers.cancel(timerLeaseRetry)
+	if k.move != nil && k.lease.Checkpoint == *k.move && k.lease.Seek == k.moveNumber {
+		k.move = nil
+	}
+	switch {
+	case m.op == opAcquire:
+		r.onAcquired(c)
+	case k.lease.Checkpoint.IsShardEnd() && k.shardEnd:
+		r.onFinished(c)
+		return
+	case m.op == opMove && r.seek != nil && k.move == nil:
+		r.afterMoveWritten(c)
+	}
+	if r.state == statePaused {
+		r.log().Info("lease renewed: reading on")
+		r.transition(stateReading, r.reading)
+		r.deliver(c)
+		r.fetchMore()
+	}
+	r.checkpointSoon()
+	r.writeLease()
+}
+
+func (r *reader) onAcquired(c actor.Context) {
+	r.log().Info("lease taken", slog.Int64("counter", r.lease.lease.Counter),
+		slog.String("position", r.fetch.position.String()), slog.Bool("tip", r.fetch.tip))
+	if r.drain.draining {
+		r.release(c)
+		return
+	}
+	if r.lease.move == nil { // else a seek came meanwhile, and its position is written first
+		r.openIterator()
+	}
+}
+
+// onFenced: the lease is someone else's, or gone. Nothing more is delivered or written.
+func (r *reader) onFenced(c actor.Context, m leaseWritten) {
+	r.lease.held = false
+	reason := endLost
+	switch m.op {
+	case opRelease:
+		reason = endReleased // it is not ours, which is what we wanted
+	case opAcquire:
+		r.log().Info("lease not taken: another was faster", slog.Any("error", m.err))
+	case opRenew, opCheckpoint, opMove, opShardEnd:
+		r.log().Warn("lease lost", slog.String("at", m.op.String()), slog.Any("error", m.err))
+		e := leaseError(r.lease.lease.Key, r.how.stream.spelling, "the lease was lost; deliveries not settled come again from its new owner", m.err)
+		e.Advice = ""
+		r.tell(c, e)
+	}
+	r.generation = nextGeneration() // late settlements are void
+	r.stopSelf(c, readerEnded{reason: reason, unfinished: r.drain.unfinished})
+}
+
+const (
+	leaseRetryFirst = 200 * time.Millisecond
+	leaseRetryMax   = time.Second
+	// tellAfter is how many failures in a row of one thing the subscriber is told of.
+	tellAfter = 5
+)
+
+// onLeaseFailure: the store failed; whether it wrote is unknown, and the next try finds out.
+func (r *reader) onLeaseFailure(c actor.Context, m leaseWritten) {
+	k := &r.lease
+	k.failures++
+	r.log().Warn("lease store", slog.String("write", m.op.String()), slog.Int("failures", k.failures), slog.Any("error", m.err))
+	e := leaseError(k.lease.Key, r.how.stream.spelling, "the lease could not be written ("+m.op.String()+")", m.err)
+	switch {
+	case m.op == opAcquire && r.drain.draining:
+		r.stopSelf(c, readerEnded{reason: endReleased})
+		return
+	case m.op == opAcquire:
+		// Another look at the store decides; the coordinator starts a reader again.
+		e.Shard = r.shard.id
+		c.Send(c.Parent(), readerTrouble{shard: r.shard.id, err: e})
+		r.stopSelf(c, readerEnded{reason: endLost})
+		return
+	case k.release && time.Now().After(k.trustedUntil):
+		r.log().Warn("lease not released: it runs out by itself")
+		r.stopSelf(c, readerEnded{reason: endReleased, unfinished: "the lease of " + r.shard.id + " could not be released: " + m.err.Error()})
+		return
+	case k.failures == tellAfter:
+		r.tell(c, e)
+	}
+	r.timers.set(timerLeaseRetry, jitter(backoff(leaseRetryFirst, leaseRetryMax, k.failures)))
+}
+
+// trusted reports whether the lease may be acted on.
+func (r *reader) trusted() bool {
+	return r.lease.held && time.Now().Before(r.lease.trustedUntil)
+}
+
+// onTrustEnded: no write has succeeded for a ttl, so another node may have taken the shard.
+func (r *reader) onTrustEnded(c actor.Context) {
+	if r.lease.held && r.state == stateReading && !r.trusted() {
+		r.log().Warn("lease not renewed within its ttl: delivering nothing until it is")
+		r.tell(c, leaseError(r.lease.lease.Key, r.how.stream.spelling, "the lease could not be renewed within its ttl; deliveries pause", nil))
+		r.transition(statePaused, r.paused)
+	}
+}
+
+// checkpointSoon sees to it that a moved watermark is saved within the interval.
+func (r *reader) checkpointSoon() {
+	if r.window.watermark.Compare(r.lease.lease.Checkpoint) > 0 && !r.lease.checkpointDue && !r.timers.armed(timerCheckpoint) {
+		r.timers.set(timerCheckpoint, r.how.checkpointInterval)
+	}
+}

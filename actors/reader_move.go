@@ -1,0 +1,142 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// Aliases that keep the long generated names out of the code.
+const (
+	statePositioning = messages.ShardState_SHARD_STATE_POSITIONING
+	stateReading     = messages.ShardState_SHARD_STATE_READING
+	statePaused      = messages.ShardState_SHARD_STATE_PAUSED
+	stateDraining    = messages.ShardState_SHARD_STATE_DRAINING
+	stateReleasing   = messages.ShardState_SHARD_STATE_RELEASING
+)
+
+// moveReader moves a reader to another position. It is answered by readerMoved once the position is stored and the new
+// iterator held; a second one takes the place of the first, which is answered then.
+type moveReader struct {
+	id     uint64
+	to     leasestore.Checkpoint
+	tip    bool
+	number int64
+	// probe: first see whether the service accepts the position, and move nothing if not.
+	probe bool
+}
+
+// onMove begins a seek. What was delivered before is void from now on, except while a position is only probed.
+func (r *reader) onMove(c actor.Context, m moveReader) {
+	if r.seek != nil {
+		r.answerMove(c, &Error{
+			Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: r.how.stream.spelling, Shard: r.shard.id, Text: "another seek came before this one was done",
+		})
+	}
+	if r.end.reached && m.probe {
+		e := invalid(r.how.stream.spelling, "to.sequence.shard_id", "the shard has been read to its end")
+		e.Shard = r.shard.id
+		c.Send(c.Parent(), readerMoved{shard: r.shard.id, id: m.id, err: e})
+		return
+	}
+	r.seek = &m
+	if m.probe {
+		r.probe(m)
+		return
+	}
+	r.move(c)
+}
+
+// probe asks for an iterator at the new position without giving the old one up.
+func (r *reader) probe(m moveReader) {
+	place := fetcher{position: m.to}
+	in := place.iteratorInput()
+	in.StreamName, in.StreamARN = r.how.stream.target()
+	in.ShardId = aws.String(r.shard.id)
+	client := r.clients.Data
+	r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		_, err := client.GetShardIterator(ctx, in)
+		return moveProbed{id: m.id, err: err}
+	})
+}
+
+// moveProbed is the result of probe.
+type moveProbed struct {
+	id  uint64
+	err error
+}
+
+func (r *reader) onMoveProbed(c actor.Context, m moveProbed) {
+	if r.seek == nil || r.seek.id != m.id || !r.seek.probe {
+		return
+	}
+	if m.err != nil {
+		e := readError(r.how.stream.spelling, r.shard.id, "the service does not accept the position "+r.seek.to.String(), m.err)
+		if classify(m.err) == failureInvalid {
+			e.Kind, e.Field = messages.ErrorKind_ERROR_KIND_INVALID, "to.sequence.sequence_number"
+		}
+		r.answerMove(c, e)
+		return
+	}
+	r.seek.probe = false
+	r.move(c)
+}
+
+// move voids what was delivered, stores the new position and opens there. The position is written first: should the process die in
+// between, the next reader starts at the new place too.
+func (r *reader) move(c actor.Context) {
+	r.newGeneration()
+	r.fetch.position, r.fetch.tip = r.seek.to, r.seek.tip
+	r.lease.shardEnd, r.lease.checkpointDue = false, false
+	if r.state != statePositioning {
+		r.transition(statePositioning, r.positioning)
+	}
+	to := r.seek.to
+	r.lease.move, r.lease.moveNumber = &to, r.seek.number
+	r.seekNumber = r.seek.number
+	if !r.lease.held && !r.lease.writing {
+		r.answerMove(c, r.endedWhileMoving())
+		return
+	}
+	r.writeLease()
+}
+
+// seekWritten reports whether a seek's position is stored and only its iterator is missing.
+func (r *reader) seekWritten() bool {
+	return r.seek != nil && !r.seek.probe && r.lease.move == nil
+}
+
+// afterMoveWritten: the new position is stored; now open there.
+func (r *reader) afterMoveWritten(c actor.Context) {
+	if r.fetch.iterator != "" {
+		r.answerMove(c, nil)
+		return
+	}
+	r.openIterator()
+}
+
+func (r *reader) answerMove(c actor.Context, err *Error) {
+	c.Send(c.Parent(), readerMoved{shard: r.shard.id, id: r.seek.id, err: err})
+	r.seek = nil
+}
+
+// refuseMove answers a seek that comes while the reader is on its way out.
+func (r *reader) refuseMove(c actor.Context, m moveReader) {
+	c.Send(c.Parent(), readerMoved{shard: r.shard.id, id: m.id, err: r.endedWhileMoving()})
+}
+
+func (r *reader) endedWhileMoving() *Error {
+	return &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: r.how.stream.spelling, Shard: r.shard.id,
+		Text: "the shard stopped being read here during the seek", Advice: "seek again",
+	}
+}
+
+func unfinishedText(stream, shard string, records int) string {
+	return fmt.Sprintf("stream %q: %s: %d records delivered and not settled; they come again", stream, shard, records)
+}

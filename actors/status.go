@@ -1,0 +1,122 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// statusWait bounds how long children are asked for their status; who has not answered by then is left out.
+const statusWait = time.Second
+
+// gatherings are the status requests an actor is collecting answers for.
+type gatherings struct {
+	open map[uint64]*gathering
+}
+
+// gathering is one of them.
+type gathering struct {
+	asker       *actor.PID
+	status      *messages.Status
+	waiting     int
+	correlation uint64
+}
+
+// begin opens a gathering of so many answers; its id is what they carry.
+func (g *gatherings) begin(asker *actor.PID, correlation uint64, status *messages.Status, waiting int) (id uint64, one *gathering) {
+	if g.open == nil {
+		g.open = make(map[uint64]*gathering)
+	}
+	id = nextGeneration()
+	status.Correlation = correlation
+	one = &gathering{asker: asker, status: status, waiting: waiting, correlation: correlation}
+	g.open[id] = one
+	return id, one
+}
+
+// got counts one answer and, with the last, answers the asker.
+func (g *gatherings) got(c actor.Context, id uint64, add func(status *messages.Status)) {
+	one := g.open[id]
+	if one == nil {
+		return
+	}
+	add(one.status)
+	one.waiting--
+	g.settle(c, id)
+}
+
+// settle answers if nothing is waited for any more.
+func (g *gatherings) settle(c actor.Context, id uint64) {
+	one := g.open[id]
+	if one == nil || one.waiting > 0 {
+		return
+	}
+	delete(g.open, id)
+	if one.asker != nil {
+		c.Send(one.asker, one.status)
+	}
+}
+
+// expire answers all with what there is.
+func (g *gatherings) expire(c actor.Context) {
+	for id, one := range g.open {
+		one.waiting = 0
+		g.settle(c, id)
+	}
+}
+
+func (co *coordinator) onStatusRequest(c actor.Context, m *messages.StatusRequest) {
+	state := messages.BrokerState_BROKER_STATE_CONNECTED
+	if co.closing.begun {
+		state = messages.BrokerState_BROKER_STATE_CLOSING
+	}
+	subscription := &messages.SubscriptionStatus{Subscription: c.Self(), Stream: co.how.stream.spelling}
+	status := &messages.Status{
+		State: state, OwnerId: co.owner, Subscriptions: []*messages.SubscriptionStatus{subscription},
+	}
+	var asked []*actor.PID
+	for _, s := range co.ordered() {
+		subscription.Shards = append(subscription.Shards, s.status())
+		if s.reader != nil {
+			asked = append(asked, s.reader)
+		}
+	}
+	id, _ := co.status.begin(c.Sender(), m.GetCorrelation(), status, len(asked))
+	for _, reader := range asked {
+		c.Send(reader, statusQuery{id: id})
+	}
+	co.status.settle(c, id)
+	co.timers.set(timerStatus, statusWait)
+}
+
+func (co *coordinator) onReaderStatus(c actor.Context, m readerStatus) {
+	co.status.got(c, m.id, func(status *messages.Status) {
+		for i, row := range status.Subscriptions[0].GetShards() {
+			if row.GetShardId() == m.status.GetShardId() {
+				m.status.Parents, m.status.StartingHashKey, m.status.EndingHashKey = row.GetParents(), row.GetStartingHashKey(), row.GetEndingHashKey()
+				status.Subscriptions[0].Shards[i] = m.status
+			}
+		}
+	})
+}
+
+// status is a shard's as its coordinator knows it.
+func (s *shardInfo) status() *messages.ShardStatus {
+	row := &messages.ShardStatus{
+		ShardId: s.id, Parents: s.parents, StartingHashKey: s.startingKey, EndingHashKey: s.endingKey,
+		Owner: s.lease.Owner, Checkpoint: s.lease.Checkpoint.String(), MillisBehindLatest: -1,
+	}
+	switch s.decision.verdict {
+	case verdictStart:
+		row.State = messages.ShardState_SHARD_STATE_ELSEWHERE
+	case verdictWait:
+		row.State = messages.ShardState_SHARD_STATE_WAITING
+	case verdictFinished:
+		row.State = messages.ShardState_SHARD_STATE_FINISHED
+	case verdictOutOfScope:
+		row.State = messages.ShardState_SHARD_STATE_OUT_OF_SCOPE
+	}
+	return row
+}

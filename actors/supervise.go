@@ -1,0 +1,152 @@
+package actors
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// drain tells an actor to end in order. PoisonPill becomes one (see props), so whoever poisons an actor of this package gets the
+// same orderly end as the library itself.
+type drain struct {
+	// timeout bounds the wait for what is in flight; negative: the actor's default.
+	timeout time.Duration
+	// discard gives up what is in flight without a last checkpoint: what was delivered is void.
+	discard bool
+}
+
+// role names an actor for logs and for the tests that make it panic.
+type role string
+
+const (
+	roleBroker      role = "broker"
+	roleCoordinator role = "coordinator"
+	roleReader      role = "reader"
+	rolePublisher   role = "publisher"
+	roleHandler     role = "handler"
+)
+
+// props gives every actor of this package what they have in common: PoisonPill as drain, an answer for
+// whoever asked when a request panics, no panic on the way out, and the test hook.
+func props(cfg *Config, r role, produce actor.Producer, options ...actor.PropsOption) *actor.Props {
+	options = append([]actor.PropsOption{actor.WithReceiverMiddleware(guard(cfg, r))}, options...)
+	return actor.PropsFromProducer(produce, options...)
+}
+
+// guard is the middleware around every Receive.
+//
+// A panic while stopping would hang the parent for ever (the library restarts the actor instead), so it is
+// only logged. Any other panic is answered, if the message was a request, and goes on to the supervisor.
+func guard(cfg *Config, r role) actor.ReceiverMiddleware {
+	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(c actor.ReceiverContext, env *actor.MessageEnvelope) {
+			if _, ok := env.Message.(*actor.PoisonPill); ok {
+				env = &actor.MessageEnvelope{Header: env.Header, Message: drain{timeout: -1}, Sender: env.Sender}
+			}
+			defer func() {
+				reason := recover()
+				if reason == nil {
+					return
+				}
+				cfg.logger().Error("panic in an actor", slog.String("actor", string(r)), slog.String("pid", c.Self().Id),
+					slog.String("message", fmt.Sprintf("%T", env.Message)), slog.Any("panic", reason))
+				switch env.Message.(type) {
+				case *actor.Stopping, *actor.Stopped:
+					return
+				}
+				if f := panicFailure(env.Message, reason); f != nil && env.Sender != nil {
+					answer(c.ActorSystem(), env.Sender, f, correlationOf(env.Message))
+				}
+				panic(reason)
+			}()
+			if cfg.intercept != nil {
+				cfg.intercept(r, env.Message)
+			}
+			next(c, env)
+		}
+	}
+}
+
+// panicFailure is what whoever sent the request is told; nil for what is not a request.
+func panicFailure(message, reason any) *Error {
+	e := &Error{Text: fmt.Sprintf("the actor panicked: %v", reason), OutcomeUnknown: true}
+	switch m := message.(type) {
+	case *messages.Publish:
+		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_PUBLISH, m.GetStream()
+	case *messages.Subscribe:
+		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_STREAM, m.GetStream().GetName()
+	case *messages.Seek:
+		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_READ, m.GetStream()
+	case *messages.Connect:
+		e.Kind = messages.ErrorKind_ERROR_KIND_CONFIG
+	case *messages.Unsubscribe, *messages.StatusRequest, *messages.Shutdown:
+		e.Kind = messages.ErrorKind_ERROR_KIND_STREAM
+	default:
+		return nil
+	}
+	return e
+}
+
+// correlationOf is the correlation of a request, 0 for what has none.
+func correlationOf(message any) uint64 {
+	if m, ok := message.(interface{ GetCorrelation() uint64 }); ok {
+		return m.GetCorrelation()
+	}
+	return 0
+}
+
+// isRequest reports whether message is one of the protocol's requests to a broker or coordinator, which must be answered
+// in every state.
+func isRequest(message any) bool {
+	switch message.(type) {
+	case *messages.Publish, *messages.Subscribe, *messages.Seek, *messages.Connect, *messages.Unsubscribe:
+		return true
+	default:
+		return false
+	}
+}
+
+// resumeOnPanic is the broker's supervisor: it goes on with the next message. Its state is written last in each handler and its
+// children know nothing of the panic, so no subscription dies of it.
+func resumeOnPanic() actor.SupervisorStrategy {
+	return actor.NewOneForOneStrategy(1, 0, func(any) actor.Directive { return actor.ResumeDirective })
+}
+
+// restartWithBackoff restarts a failed child after a pause that doubles from 100 ms to 10 s, for as
+// long as it fails; a child that has lived for a minute starts at 100 ms again. Giving up would leave a subscription silent for ever.
+type restartWithBackoff struct {
+	failed func(child *actor.PID, reason any)
+}
+
+const (
+	restartFirst  = 100 * time.Millisecond
+	restartMax    = 10 * time.Second
+	restartForget = time.Minute
+)
+
+// HandleFailure implements actor.SupervisorStrategy.
+func (s restartWithBackoff) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor, child *actor.PID,
+	rs *actor.RestartStatistics, reason, _ any,
+) {
+	rs.Fail()
+	s.failed(child, reason)
+	pause := backoff(restartFirst, restartMax, rs.NumberOfFailures(restartForget))
+	// The child's mailbox is suspended meanwhile. A child that was stopped in between ignores the restart.
+	after(pause, func() { supervisor.RestartChildren(child) })
+}
+
+// backoff is first doubled with each failure after the first, at most limit.
+func backoff(first, limit time.Duration, failures int) time.Duration {
+	d := first
+	for range failures - 1 {
+		if d >= limit {
+			return limit
+		}
+		d *= 2
+	}
+	return min(d, limit)
+}

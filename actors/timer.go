@@ -1,0 +1,95 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// timers are an actor's timers: each has a name, fires once as a timerFired message to the actor, and is
+// armed again by whoever handles it. Setting a timer replaces it. The library's own scheduler is not used: its timers
+// outlive the actor, and cancelling them races.
+type timers struct {
+	root  *actor.RootContext
+	self  *actor.PID
+	slots map[timerName]slot
+}
+
+type timerName uint8
+
+type slot struct {
+	number uint64
+	timer  *time.Timer
+}
+
+// timerFired is a timer's message. A number that is not the slot's belongs to a timer that was replaced, cancelled, or
+// set by an earlier incarnation.
+type timerFired struct {
+	name   timerName
+	number uint64
+}
+
+func newTimers(c actor.Context) *timers {
+	return &timers{root: c.ActorSystem().Root, self: c.Self(), slots: make(map[timerName]slot)}
+}
+
+// set arms the timer to fire after d, instead of when it was set to fire before.
+func (t *timers) set(name timerName, d time.Duration) {
+	t.cancel(name)
+	number := nextGeneration()
+	root, self := t.root, t.self
+	t.slots[name] = slot{number: number, timer: time.AfterFunc(d, func() {
+		root.Send(self, timerFired{name: name, number: number})
+	})}
+}
+
+// armed reports whether the timer is set and has not been handled.
+func (t *timers) armed(name timerName) bool {
+	_, ok := t.slots[name]
+	return ok
+}
+
+func (t *timers) cancel(name timerName) {
+	if s, ok := t.slots[name]; ok {
+		s.timer.Stop()
+		delete(t.slots, name)
+	}
+}
+
+// fired reports whether m is of a timer that is still wanted, and disarms it.
+func (t *timers) fired(m timerFired) bool {
+	if t == nil {
+		return false
+	}
+	if s, ok := t.slots[m.name]; !ok || s.number != m.number {
+		return false
+	}
+	delete(t.slots, m.name)
+	return true
+}
+
+// stop cancels all. Call it when the actor stops or restarts.
+func (t *timers) stop() {
+	if t == nil {
+		return
+	}
+	for name := range t.slots {
+		t.cancel(name)
+	}
+}
+
+// pause waits within an effect; never in an actor.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// after runs f once d has passed, on a goroutine of its own.
+func after(d time.Duration, f func()) { time.AfterFunc(d, f) }

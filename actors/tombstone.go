@@ -1,0 +1,105 @@
+package actors
+
+import (
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// Messages still in a mailbox when its actor stops are swallowed by the library: their senders wait for nothing. A closed broker therefore
+// never stops by itself. Should someone stop it all the same, two things answer for it: its mailbox, what is in it
+// or reaches it later, and a tombstone under its name, what is sent to its PID from then on, from other nodes too.
+
+// refuse answers a request that came too late.
+func refuse(system *actor.ActorSystem, message any) {
+	_, m, sender := actor.UnwrapEnvelope(message)
+	if sender == nil {
+		return
+	}
+	switch m.(type) {
+	case *messages.Shutdown:
+		system.Root.Send(sender, &messages.Closed{Correlation: correlationOf(m)})
+	case *messages.StatusRequest:
+		system.Root.Send(sender, &messages.Status{
+			State: messages.BrokerState_BROKER_STATE_CLOSED, Correlation: correlationOf(m),
+		})
+	default:
+		if isRequest(m) {
+			answer(system, sender, notConnected(messages.BrokerState_BROKER_STATE_CLOSED), correlationOf(m))
+		}
+	}
+}
+
+// mailbox is the library's unbounded mailbox with an invoker that answers once the actor has stopped.
+type mailbox struct {
+	actor.Mailbox
+	system *actor.ActorSystem
+}
+
+func answeringMailbox(system *actor.ActorSystem) actor.MailboxProducer {
+	unbounded := actor.Unbounded()
+	return func() actor.Mailbox { return &mailbox{Mailbox: unbounded(), system: system} }
+}
+
+// RegisterHandlers implements actor.Mailbox.
+func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
+	m.Mailbox.RegisterHandlers(&answeringInvoker{MessageInvoker: invoker, system: m.system}, dispatcher)
+}
+
+type answeringInvoker struct {
+	actor.MessageInvoker
+	system  *actor.ActorSystem
+	stopped atomic.Bool
+}
+
+// InvokeSystemMessage implements actor.MessageInvoker.
+func (i *answeringInvoker) InvokeSystemMessage(message any) {
+	i.MessageInvoker.InvokeSystemMessage(message)
+	switch message.(type) {
+	case *actor.Stop, *actor.Terminated:
+		// After one of these the actor may have stopped; if so, it has left the registry.
+		if ctx, ok := i.MessageInvoker.(actor.Context); ok {
+			ref, _ := i.system.ProcessRegistry.GetLocal(ctx.Self().Id)
+			if _, alive := ref.(*actor.ActorProcess); !alive {
+				i.stopped.Store(true)
+			}
+		}
+	}
+}
+
+// InvokeUserMessage implements actor.MessageInvoker.
+func (i *answeringInvoker) InvokeUserMessage(message any) {
+	if i.stopped.Load() {
+		refuse(i.system, message)
+		return
+	}
+	i.MessageInvoker.InvokeUserMessage(message)
+}
+
+// tombstone is what stands under a stopped broker's name.
+type tombstone struct {
+	system *actor.ActorSystem
+}
+
+var _ actor.Process = tombstone{}
+
+func leaveTombstone(c actor.Context) {
+	c.ActorSystem().ProcessRegistry.Add(tombstone{c.ActorSystem()}, c.Self().Id)
+}
+
+// SendUserMessage implements actor.Process.
+func (t tombstone) SendUserMessage(_ *actor.PID, message any) { refuse(t.system, message) }
+
+// SendSystemMessage implements actor.Process: whoever watches is told that the broker has stopped.
+func (t tombstone) SendSystemMessage(pid *actor.PID, message any) {
+	if w, ok := message.(*actor.Watch); ok {
+		if ref, ok := t.system.ProcessRegistry.Get(w.Watcher); ok {
+			ref.SendSystemMessage(w.Watcher, &actor.Terminated{Who: pid})
+		}
+	}
+}
+
+// Stop implements actor.Process.
+func (t tombstone) Stop(*actor.PID) {}

@@ -1,0 +1,314 @@
+package actors
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// window is what one reader has read and not settled, in the order of the shard: pure state, no actor and no I/O.
+//
+// Records are numbered from 1 by delivery id within a generation. The watermark is the last record with nothing unsettled at or
+// below it: the most that may be checkpointed. Records that wait for delivery and records in flight count
+// against the same bound, so a subscriber that stops settling stops the reading.
+type window struct {
+	maxRecords  int
+	maxBytes    int // of what is in flight
+	perKeyOrder bool
+
+	entries   ring
+	watermark leasestore.Checkpoint
+
+	ready   []uint64 // ids to deliver next, in order; from readyAt on
+	readyAt int
+	keys    map[string][]uint64 // per_key_order: keys with a record ready, out or waiting for a retry → ids behind it
+	retries retryHeap
+
+	out      int // in flight
+	outBytes int
+	held     int // bytes of all entries
+	settled  int64
+}
+
+type entryState uint8
+
+const (
+	entryReady entryState = iota
+	entryBlocked
+	entryOut
+	entryWaiting
+	entrySpent
+	entrySettled
+)
+
+// entry is one record of the window. Its delivery is dropped once settled, so that the payload can be freed.
+type entry struct {
+	delivery *messages.Delivery
+	position leasestore.Checkpoint
+	state    entryState
+	attempt  int32
+	bytes    int
+}
+
+func newWindow(maxRecords, maxBytes int, perKeyOrder bool) *window {
+	w := &window{maxRecords: maxRecords, maxBytes: maxBytes, perKeyOrder: perKeyOrder}
+	w.entries.first = 1
+	if perKeyOrder {
+		w.keys = make(map[string][]uint64)
+	}
+	return w
+}
+
+// nextID is the delivery id of the next record added.
+func (w *window) nextID() uint64 { return w.entries.next() }
+
+// room is how many records may be read now; 0 while the window, in records or bytes, is full.
+func (w *window) room() int {
+	if w.held >= w.maxBytes && w.entries.len() > 0 {
+		return 0
+	}
+	return max(0, w.maxRecords-w.entries.len())
+}
+
+// worthReading reports whether a read now would be more than crumbs: with half of the window free, or nothing in it. A
+// read costs one of the five calls per second however little it may bring.
+func (w *window) worthReading() bool {
+	room := w.room()
+	return room > 0 && (room*2 >= w.maxRecords || w.entries.len() == 0)
+}
+
+// add appends a record read; its delivery id is nextID.
+func (w *window) add(d *messages.Delivery) {
+	id := w.entries.next()
+	e := entry{
+		delivery: d, bytes: len(d.Data) + len(d.PartitionKey), state: entryReady,
+		position: leasestore.AtSequence(d.SequenceNumber, d.SubSequenceNumber),
+	}
+	w.held += e.bytes
+	if !w.perKeyOrder {
+		w.ready = append(w.ready, id)
+	} else if behind, busy := w.keys[d.PartitionKey]; busy {
+		e.state = entryBlocked
+		w.keys[d.PartitionKey] = append(behind, id)
+	} else {
+		w.keys[d.PartitionKey] = nil
+		w.ready = append(w.ready, id)
+	}
+	w.entries.push(e)
+}
+
+// next hands out the next record to deliver, or nil when there is none or the bytes in flight are at their bound. A record
+// larger than the bound goes out when nothing else is.
+func (w *window) next() *messages.Delivery {
+	for w.readyAt < len(w.ready) {
+		id := w.ready[w.readyAt]
+		e := w.entries.at(id)
+		if w.out > 0 && w.outBytes+e.bytes > w.maxBytes {
+			return nil
+		}
+		w.popReady()
+		e.state = entryOut
+		e.attempt++
+		w.out++
+		w.outBytes += e.bytes
+		return e.deliver()
+	}
+	return nil
+}
+
+// deliver is the message for this attempt. A message that was sent is never written again, so a further attempt is a copy.
+func (e *entry) deliver() *messages.Delivery {
+	d := e.delivery
+	if e.attempt == 1 {
+		return d
+	}
+	return &messages.Delivery{
+		Stream: d.Stream, ShardId: d.ShardId, SequenceNumber: d.SequenceNumber, SubSequenceNumber: d.SubSequenceNumber,
+		PartitionKey: d.PartitionKey, Data: d.Data, Headers: d.Headers, ArrivalUnixMillis: d.ArrivalUnixMillis,
+		Attempt: e.attempt, Generation: d.Generation, DeliveryId: d.DeliveryId,
+	}
+}
+
+func (w *window) popReady() {
+	w.readyAt++
+	switch {
+	case w.readyAt == len(w.ready):
+		w.ready, w.readyAt = w.ready[:0], 0
+	case w.readyAt >= 1024 && w.readyAt*2 >= len(w.ready):
+		w.ready = w.ready[:copy(w.ready, w.ready[w.readyAt:])]
+		w.readyAt = 0
+	}
+}
+
+// settle applies an outcome to the records first to last, both inclusive. What is not in flight, never was, or is settled
+// already is passed over. It returns how many records it changed.
+func (w *window) settle(first, last uint64, outcome messages.Outcome, retryAt func(attempt int32) time.Time) int {
+	first, last = max(first, w.entries.first), min(last, w.entries.next()-1)
+	changed := 0
+	for id := first; id <= last; id++ {
+		e := w.entries.at(id)
+		if e.state != entryOut {
+			continue
+		}
+		changed++
+		w.out--
+		w.outBytes -= e.bytes
+		switch outcome {
+		case messages.Outcome_OUTCOME_RETRY:
+			e.state = entryWaiting
+			heap.Push(&w.retries, retry{id: id, at: retryAt(e.attempt)})
+		case messages.Outcome_OUTCOME_ACK, messages.Outcome_OUTCOME_DROP, messages.Outcome_OUTCOME_UNSPECIFIED:
+			w.finish(e)
+		}
+	}
+	w.advance()
+	return changed
+}
+
+// finish marks a record settled and lets the next one of its key go.
+func (w *window) finish(e *entry) {
+	w.settled++
+	w.held -= e.bytes
+	e.state = entrySettled
+	key := e.delivery.PartitionKey
+	e.delivery = nil
+	if !w.perKeyOrder {
+		return
+	}
+	behind := w.keys[key]
+	if len(behind) == 0 {
+		delete(w.keys, key)
+		return
+	}
+	w.entries.at(behind[0]).state = entryReady
+	w.ready = append(w.ready, behind[0])
+	w.keys[key] = behind[1:]
+}
+
+// advance moves the watermark over what is settled without a gap.
+func (w *window) advance() {
+	for w.entries.len() > 0 {
+		e := w.entries.at(w.entries.first)
+		if e.state != entrySettled {
+			return
+		}
+		w.watermark = e.position
+		w.entries.pop()
+	}
+}
+
+// dueRetries makes the records whose pause is over ready again. Records that have had maxAttempts (0: no bound) are
+// not; they are returned, and stay unsettled until settleSpent.
+func (w *window) dueRetries(now time.Time, maxAttempts int32) (spent []*messages.Delivery) {
+	for len(w.retries) > 0 && !w.retries[0].at.After(now) {
+		r, _ := heap.Pop(&w.retries).(retry)
+		e := w.entries.at(r.id)
+		if maxAttempts > 0 && e.attempt >= maxAttempts {
+			e.state = entrySpent
+			spent = append(spent, e.deliver())
+			continue
+		}
+		e.state = entryReady
+		w.ready = append(w.ready, r.id)
+	}
+	return spent
+}
+
+// nextRetry is when the next pause ends.
+func (w *window) nextRetry() (at time.Time, ok bool) {
+	if len(w.retries) == 0 {
+		return time.Time{}, false
+	}
+	return w.retries[0].at, true
+}
+
+// settleSpent drops a record that has spent its attempts and is taken care of.
+func (w *window) settleSpent(id uint64) {
+	if id < w.entries.first || id >= w.entries.next() {
+		return
+	}
+	if e := w.entries.at(id); e.state == entrySpent {
+		w.finish(e)
+		w.advance()
+	}
+}
+
+// giveUpUndelivered forgets that anything is ready or waiting, as a drain delivers nothing more. What is
+// unsettled holds the watermark all the same.
+func (w *window) giveUpUndelivered() {
+	w.ready, w.readyAt, w.retries = nil, 0, nil
+	for id := w.entries.first; id < w.entries.next(); id++ {
+		if e := w.entries.at(id); e.state == entryReady {
+			e.state = entryBlocked
+		}
+	}
+}
+
+func (w *window) empty() bool   { return w.entries.len() == 0 }
+func (w *window) buffered() int { return w.entries.len() - w.out }
+
+// ring is a queue of entries addressed by id: first is the id of the oldest. Its capacity is a power of two.
+type ring struct {
+	slots []entry
+	first uint64
+	count int
+}
+
+func (r *ring) len() int            { return r.count }
+func (r *ring) next() uint64        { return r.first + uint64(r.count) }           //nolint:gosec // a length
+func (r *ring) at(id uint64) *entry { return &r.slots[id&uint64(len(r.slots)-1)] } //nolint:gosec // a length
+
+func (r *ring) push(e entry) {
+	if r.count == len(r.slots) {
+		r.grow()
+	}
+	*r.at(r.next()) = e
+	r.count++
+}
+
+func (r *ring) pop() {
+	*r.at(r.first) = entry{}
+	r.first++
+	r.count--
+}
+
+func (r *ring) grow() {
+	bigger := ring{slots: make([]entry, max(16, 2*len(r.slots))), first: r.first, count: r.count}
+	for id := r.first; id < r.next(); id++ {
+		*bigger.at(id) = *r.at(id)
+	}
+	*r = bigger
+}
+
+// retry is a record waiting for its next delivery.
+type retry struct {
+	id uint64
+	at time.Time
+}
+
+// retryHeap orders retries by time; heap.Interface.
+type retryHeap []retry
+
+func (h retryHeap) Len() int           { return len(h) }
+func (h retryHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h retryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *retryHeap) Push(x any)        { *h = append(*h, x.(retry)) } //nolint:forcetypeassert // heap.Interface
+func (h *retryHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// respend lets a spent record that could not be taken care of wait, to be spent again at the given time.
+func (w *window) respend(id uint64, at time.Time) {
+	if id < w.entries.first || id >= w.entries.next() {
+		return
+	}
+	if e := w.entries.at(id); e.state == entrySpent {
+		e.state = entryWaiting
+		heap.Push(&w.retries, retry{id: id, at: at})
+	}
+}

@@ -1,0 +1,116 @@
+package protokinesis
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/protokinesis/protokinesis/actors"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// Record is what is published.
+type Record struct {
+	// Stream is the stream's name or ARN.
+	Stream string
+	// Data is the payload. Do not change it before Publish has returned.
+	Data []byte
+	// PartitionKey decides the shard, and records of one key keep their order. Empty: a random one.
+	PartitionKey string
+	// ExplicitHashKey, a decimal 128-bit number, decides the shard instead of PartitionKey.
+	ExplicitHashKey string
+	// Headers travel in a small envelope before the payload. None: the payload is stored as it is.
+	Headers map[string]string
+}
+
+// Receipt says where a record was stored.
+type Receipt struct {
+	// Shard and SequenceNumber are its place.
+	Shard, SequenceNumber string
+	// PossibleDuplicate: an earlier try of unknown outcome may have stored it as well.
+	PossibleDuplicate bool
+}
+
+// Publisher publishes records. It can be taken at any time, before Connect too.
+type Publisher struct{ system *System }
+
+// Publisher returns a handle for publishing to any stream.
+func (s *System) Publisher() *Publisher { return &Publisher{system: s} }
+
+// Pauses between tries while the publisher is overloaded.
+const (
+	overloadFirst = time.Millisecond
+	overloadMax   = 50 * time.Millisecond
+)
+
+// Publish stores a record and returns where. Records of one key that one goroutine publishes are stored in that order. While too
+// many records wait it blocks until there is room or ctx ends. Errors: ErrInvalid (before any I/O), ErrPublish, ErrOverloaded
+// (when ctx ended while blocked), ErrTimeout, ErrNotConnected.
+func (p *Publisher) Publish(ctx context.Context, r Record) (Receipt, error) {
+	n := actors.NextCorrelation()
+	request := &messages.Publish{
+		Stream: r.Stream, Data: r.Data, ExplicitHashKey: r.ExplicitHashKey, Headers: r.Headers, Correlation: n,
+	}
+	if r.PartitionKey != "" {
+		request.PartitionKey = &r.PartitionKey
+	}
+	for pause := overloadFirst; ; pause = min(2*pause, overloadMax) {
+		published, err := as[*messages.Published](p.system.ask(ctx, r.Stream, request, n))
+		if err == nil {
+			return Receipt{
+				Shard: published.GetShardId(), SequenceNumber: published.GetSequenceNumber(),
+				PossibleDuplicate: published.GetPossibleDuplicate(),
+			}, nil
+		}
+		if !errors.Is(err, ErrOverloaded) {
+			return Receipt{}, err
+		}
+		if waitErr := wait(ctx, pause); waitErr != nil {
+			return Receipt{}, errors.Join(err, waitErr)
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func isNotConnected(err error) bool { return errors.Is(err, ErrNotConnected) }
+
+// stopHandlers ends the handlers of all subscriptions. What was queued is not started; what runs sees its context end.
+func (s *System) stopHandlers(ctx context.Context) error {
+	s.mu.Lock()
+	subs := make([]*Subscription, 0, len(s.handlers))
+	for _, sub := range s.handlers {
+		subs = append(subs, sub)
+	}
+	s.mu.Unlock()
+	var all error
+	for _, sub := range subs {
+		all = errors.Join(all, s.stopHandler(ctx, sub))
+	}
+	return all
+}
+
+func (s *System) stopHandler(ctx context.Context, sub *Subscription) error {
+	s.mu.Lock()
+	delete(s.handlers, sub.handler.Id)
+	s.mu.Unlock()
+	s.system.Root.Poison(sub.handler)
+	select {
+	case <-sub.stopped:
+	case <-ctx.Done():
+		return &Error{
+			Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Stream: sub.stream, Cause: ctx.Err(),
+			Text: "a handler has not returned", Advice: "handlers should watch their context",
+		}
+	}
+	return nil
+}

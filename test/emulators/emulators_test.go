@@ -1,0 +1,140 @@
+package emulators_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"go.uber.org/goleak"
+
+	"github.com/protokinesis/protokinesis/test/emulators"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(emulators.Main(m)) }
+
+func TestEmulatorsAnswer(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) string{
+		"kinesis-local": emulators.KinesisLocal,
+		"kinesalite":    emulators.Kinesalite,
+	} {
+		t.Run(name, func(t *testing.T) {
+			endpoint := start(t)
+			if again := start(t); again != endpoint {
+				t.Errorf("a second one was started: %s, %s", endpoint, again)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			client := kinesis.New(kinesis.Options{
+				Region:       "us-east-1",
+				BaseEndpoint: &endpoint,
+				Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+			})
+			if _, err := client.CreateStream(ctx, &kinesis.CreateStreamInput{
+				StreamName: aws.String("emulators-test"),
+				ShardCount: aws.Int32(60), // more than both allow by default
+			}); err != nil {
+				t.Fatal(err)
+			}
+			streams, err := client.ListStreams(ctx, &kinesis.ListStreamsInput{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(streams.StreamNames) != 1 || streams.StreamNames[0] != "emulators-test" {
+				t.Errorf("streams: %q", streams.StreamNames)
+			}
+			refusesOtherInterfaces(t, endpoint)
+		})
+	}
+}
+
+// refusesOtherInterfaces checks that the emulator can be reached through loopback only.
+func refusesOtherInterfaces(t *testing.T, endpoint string) {
+	t.Helper()
+	parsed, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range addresses {
+		ip, ok := address.(*net.IPNet)
+		if !ok || ip.IP.IsLoopback() || ip.IP.To4() == nil {
+			continue
+		}
+		dialer := net.Dialer{Timeout: time.Second}
+		if connection, err := dialer.DialContext(t.Context(), "tcp", net.JoinHostPort(ip.IP.String(), parsed.Port())); err == nil {
+			_ = connection.Close()
+			t.Errorf("it listens on %s", ip.IP)
+		}
+	}
+}
+
+func TestFlights(t *testing.T) {
+	flights := emulators.Flights(t)
+	if len(flights) != 20_000 {
+		t.Fatalf("%d flights", len(flights))
+	}
+	first := emulators.Flight{Date: "2001/01/13 14:56", Delay: 32, Distance: 418, Origin: "SAN", Destination: "SJC"}
+	if flights[0] != first {
+		t.Errorf("the first: %+v", flights[0])
+	}
+}
+
+// What happens where nothing is installed: in an empty module.
+func TestNotInstalled(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "go.mod"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(folder)
+
+	t.Setenv(emulators.RequireVariable, "")
+	if got := flightsOutcome(t); !strings.HasPrefix(got, "skip: left out") ||
+		!strings.Contains(got, "vega-datasets is not in test/emulators/node_modules") || !strings.Contains(got, "make test") {
+		t.Error(got)
+	}
+	t.Setenv(emulators.RequireVariable, "1")
+	if got := flightsOutcome(t); !strings.HasPrefix(got, "fail: ") {
+		t.Error(got)
+	}
+}
+
+// flightsOutcome says how a test ends that calls Flights.
+func flightsOutcome(t *testing.T) string {
+	t.Helper()
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		emulators.Flights(r)
+	}()
+	<-done
+	return r.how
+}
+
+// recorder keeps how a test ended.
+type recorder struct {
+	testing.TB
+	how string
+}
+
+func (r *recorder) Skipf(format string, args ...any) { r.end("skip: "+format, args) }
+
+func (r *recorder) Fatalf(format string, args ...any) { r.end("fail: "+format, args) }
+
+func (r *recorder) end(format string, args []any) {
+	r.how = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
