@@ -117,9 +117,11 @@ func newBroker(cfg *Config) *broker {
 
 // Receive implements actor.Actor.
 func (b *broker) Receive(c actor.Context) {
+	if b.fx == nil { // not on Started: it goes on even if that panics
+		b.fx, b.timers = newEffects(c), newTimers(c)
+	}
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		b.fx, b.timers = newEffects(c), newTimers(c)
 	case *actor.Restarting:
 		b.fx.stop()
 		b.timers.stop()
@@ -140,6 +142,8 @@ func (b *broker) Receive(c actor.Context) {
 		if b.timers.fired(m) {
 			b.onTimer(c, m.name)
 		}
+	case *actor.Terminated:
+		c.Send(c.Self(), childGone{m.Who})
 	case *messages.StatusRequest:
 		b.onStatusRequest(c, m)
 	case *messages.Status:
@@ -187,8 +191,8 @@ func (b *broker) connected(c actor.Context) {
 	case subscriptionFailed:
 		b.onFailed(c, m)
 	case subscriptionEnded:
-	case *actor.Terminated:
-		b.onTerminated(c, m)
+	case childGone:
+		b.onChildGone(c, m.who)
 	default:
 		b.common(c)
 	}

@@ -53,20 +53,18 @@ func (b *broker) closingDown(c actor.Context) {
 	case streamIdentified:
 	case subscriptionEnded:
 		b.closing.unfinished = append(b.closing.unfinished, m.unfinished...)
-	case *actor.Terminated:
-		b.onTerminated(c, m)
+	case childGone:
+		b.onChildGone(c, m.who)
 		b.checkClosed(c)
-	case closeNow:
-		b.finishClose(c)
 	default:
 		b.common(c)
 	}
 }
 
-// checkClosed ends the closing when no child is left. Their last words, which are ordinary messages, come before closeNow.
+// checkClosed ends the closing when no child is left and their last words have been heard.
 func (b *broker) checkClosed(c actor.Context) {
-	if len(c.Children()) == 0 {
-		c.Send(c.Self(), closeNow{})
+	if len(c.Children()) == 0 && len(b.subscriptions) == 0 && len(b.publishers) == 0 {
+		b.finishClose(c)
 	}
 }
 
@@ -97,7 +95,7 @@ func (b *broker) closed(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *messages.Shutdown:
 		b.answerClosed(c, asked{c.Sender(), m.GetCorrelation()})
-	case drain, closeNow, subscriptionEnded, subscriptionFailed, subscriptionOpened, streamIdentified:
+	case drain, childGone, subscriptionEnded, subscriptionFailed, subscriptionOpened, streamIdentified:
 	default:
 		b.common(c)
 	}

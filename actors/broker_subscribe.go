@@ -105,10 +105,13 @@ func (b *broker) onFailed(c actor.Context, m subscriptionFailed) {
 	answer(c.ActorSystem(), s.asker.pid, m.err, s.asker.correlation)
 }
 
-// onTerminated forgets a child. A coordinator that was stopped by force before it was open has not answered.
-func (b *broker) onTerminated(c actor.Context, m *actor.Terminated) {
-	if s := b.subscriptions[m.Who.Id]; s != nil {
-		delete(b.subscriptions, m.Who.Id)
+// childGone follows a child's Terminated as an ordinary message, so that the child's last words, which Terminated overtakes, come first.
+type childGone struct{ who *actor.PID }
+
+// onChildGone forgets a child. A coordinator that was stopped by force before it was open has not answered.
+func (b *broker) onChildGone(c actor.Context, who *actor.PID) {
+	if s := b.subscriptions[who.Id]; s != nil {
+		delete(b.subscriptions, who.Id)
 		if !s.open {
 			answer(c.ActorSystem(), s.asker.pid, &Error{
 				Kind: messages.ErrorKind_ERROR_KIND_STREAM, Stream: s.spelling, Text: "the subscription was stopped before it was open",
@@ -116,7 +119,7 @@ func (b *broker) onTerminated(c actor.Context, m *actor.Terminated) {
 		}
 	}
 	for spelling, p := range b.publishers {
-		if p.Equal(m.Who) {
+		if p.Equal(who) {
 			delete(b.publishers, spelling)
 		}
 	}

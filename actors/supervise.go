@@ -37,6 +37,14 @@ func props(cfg *Config, r role, produce actor.Producer, options ...actor.PropsOp
 	return actor.PropsFromProducer(produce, options...)
 }
 
+// again is a message that an actor which goes on after a panic (resumeOnPanic) gets once more, since nobody else would repeat it.
+type again struct {
+	message any
+	tries   int
+}
+
+const maxTries = 3
+
 // guard is the middleware around every Receive.
 //
 // A panic while stopping would hang the parent for ever (the library restarts the actor instead), so it is
@@ -44,8 +52,13 @@ func props(cfg *Config, r role, produce actor.Producer, options ...actor.PropsOp
 func guard(cfg *Config, r role) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(c actor.ReceiverContext, env *actor.MessageEnvelope) {
-			if _, ok := env.Message.(*actor.PoisonPill); ok {
+			tries := 1
+			switch m := env.Message.(type) {
+			case *actor.PoisonPill:
 				env = &actor.MessageEnvelope{Header: env.Header, Message: drain{timeout: -1}, Sender: env.Sender}
+			case again:
+				env = &actor.MessageEnvelope{Header: env.Header, Message: m.message, Sender: env.Sender}
+				tries = m.tries
 			}
 			defer func() {
 				reason := recover()
@@ -54,14 +67,9 @@ func guard(cfg *Config, r role) actor.ReceiverMiddleware {
 				}
 				cfg.logger().Error("panic in an actor", slog.String("actor", string(r)), slog.String("pid", c.Self().Id),
 					slog.String("message", fmt.Sprintf("%T", env.Message)), slog.Any("panic", reason))
-				switch env.Message.(type) {
-				case *actor.Stopping, *actor.Stopped:
-					return
+				if stops := afterPanic(c, r, env, reason, tries); !stops {
+					panic(reason)
 				}
-				if f := panicFailure(env.Message, reason); f != nil && env.Sender != nil {
-					answer(c.ActorSystem(), env.Sender, f, correlationOf(env.Message))
-				}
-				panic(reason)
 			}()
 			if cfg.intercept != nil {
 				cfg.intercept(r, env.Message)
@@ -69,6 +77,36 @@ func guard(cfg *Config, r role) actor.ReceiverMiddleware {
 			next(c, env)
 		}
 	}
+}
+
+// afterPanic sees to the message at which an actor panicked: a request is answered, deliveries are retried, and what the actor is told
+// only once is repeated if the actor goes on with its state. stops: the actor was stopping anyway.
+func afterPanic(c actor.ReceiverContext, r role, env *actor.MessageEnvelope, reason any, tries int) (stops bool) {
+	root := c.ActorSystem().Root
+	switch m := env.Message.(type) {
+	case *actor.Stopping, *actor.Stopped:
+		return true
+	case *messages.Delivery:
+		if env.Sender != nil {
+			root.Send(env.Sender, m.Retry())
+		}
+		return false
+	case *messages.DeliveryBatch:
+		if env.Sender != nil {
+			root.Send(env.Sender, m.Retry())
+		}
+		return false
+	}
+	if f := panicFailure(env.Message, reason); f != nil {
+		if env.Sender != nil {
+			answer(c.ActorSystem(), env.Sender, f, correlationOf(env.Message))
+		}
+		return false
+	}
+	if (r == roleBroker || r == roleHandler) && tries < maxTries {
+		root.RequestWithCustomSender(c.Self(), again{message: env.Message, tries: tries + 1}, env.Sender)
+	}
+	return false
 }
 
 // panicFailure is what whoever sent the request is told; nil for what is not a request.

@@ -80,6 +80,11 @@ type hashRange struct{ start, end hashKey }
 
 func (r hashRange) contains(k hashKey) bool { return !k.less(r.start) && !r.end.less(k) }
 
+// endsBefore reports whether next begins right behind r: the two can be merged.
+func (r hashRange) endsBefore(next hashRange) bool {
+	return r.end != maxHashKey && r.end.next() == next.start
+}
+
 // uniformRanges cuts the key space into n ranges of equal size, as CreateStream does.
 func uniformRanges(n int) []hashRange {
 	space := new(big.Int).Lsh(big.NewInt(1), 128)

@@ -113,8 +113,7 @@ func (r *mergeShards) run(x *exchange) (any, *apiError) {
 	if fail != nil {
 		return nil, fail
 	}
-	if a == b || (a.keys.end.next() != b.keys.start && b.keys.end.next() != a.keys.start) ||
-		(a.keys.end == maxHashKey && b.keys.start == hashKey{}) || (b.keys.end == maxHashKey && a.keys.start == hashKey{}) {
+	if !a.keys.endsBefore(b.keys) && !b.keys.endsBefore(a.keys) {
 		return nil, invalidArgument("Shards %s and %s in stream %s under account %s are not an adjacent pair of shards "+
 			"eligible for merging", a.id, b.id, st.name, x.svc.cfg.accountID)
 	}
