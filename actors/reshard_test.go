@@ -239,3 +239,7 @@ func TestTipSurvivesARestartBeforeTheFirstAck(t *testing.T) {
 		require.Equal(w.t, []string{"a", "b"}, w.takeAll(2))
 	})
 }
+
+func deleteInput() *kinesis.DeleteStreamInput {
+	return &kinesis.DeleteStreamInput{StreamName: aws.String(testStream)}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/leasestore/file"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+type consumeCmd struct {
+	Stream streamName `arg:"" help:"The stream's name or ARN."`
+
+	From       position  `placeholder:"POSITION" help:"Where to start: tip, horizon (the oldest record), an RFC 3339 time, or SHARD@SEQUENCE. Default: the checkpoint, else the tip."`
+	LeaseStore storeName `default:"memory" placeholder:"STORE" help:"Where checkpoints are kept: memory or file:PATH (${default})."`
+	Owner      string    `placeholder:"ID" help:"The name of this consumer in the leases. Default: the host's."`
+
+	Count *int           `placeholder:"N" help:"End after N records."`
+	For   *time.Duration `placeholder:"DURATION" help:"End after this time."`
+
+	Output string `placeholder:"FORM" help:"How records are printed: text, json (a line each) or raw (the data and a newline). Default: text."`
+	Exec   string `placeholder:"CMD" help:"Run this shell command for each record instead, with the data on its standard input."`
+
+	CreateIfMissing *int           `placeholder:"N" help:"Create the stream with N shards if it does not exist."`
+	Parallel        int            `default:"1" placeholder:"N" help:"With --exec: commands running at a time per shard (${default})."`
+	Window          *int           `placeholder:"N" help:"Records of a shard that are read ahead. Default: 1000."`
+	PollInterval    *time.Duration `placeholder:"DURATION" help:"Pause between reads of a shard that is read to its tip. Default: 1s."`
+	ReadRate        readRate       `placeholder:"N|off" help:"The most reads of a shard per second, or off for no limit. Default: 5, as the service allows."`
+	LeaseTTL        *time.Duration `name:"lease-ttl" placeholder:"DURATION" help:"How long a lease outlives its owner. Default: 10s."`
+	RenewEvery      *time.Duration `placeholder:"DURATION" help:"Pause between renewals of leases. Default: 3/10 of --lease-ttl."`
+	ListEvery       *time.Duration `placeholder:"DURATION" help:"Pause between listings of the stream's shards. Default: 10s."`
+	ShutdownTimeout time.Duration  `default:"30s" placeholder:"DURATION" help:"How long what was begun may take at the end (${default})."`
+}
+
+const (
+	defaultTTL = 10 * time.Second
+	// printBatch is the most records that are printed in one piece.
+	printBatch = 256
+)
+
+// Help is shown below the flags.
+func (consumeCmd) Help() string {
+	return `A record is acked when it is printed, or when its command exits with 0. Another exit code runs the command again, after a pause; its standard output is printed, in one piece, when it succeeds. It finds PK_STREAM, PK_SHARD, PK_SEQUENCE, PK_SUB_SEQUENCE, PK_PARTITION_KEY, PK_ARRIVAL, PK_ATTEMPT and PK_HEADERS (JSON) in its environment.
+
+With --parallel 1 the records of a shard are handled in their order, and one that fails holds up its shard; with more, records of one partition key are, and one that fails holds up its key.
+
+After an orderly end the next run with the same file goes on with the next record: none is missing and none comes twice. After a crash none is missing, and the last ones may come again.`
+}
+
+// Validate is called by kong before anything is done.
+func (c *consumeCmd) Validate() error {
+	if c.Output != "" && c.Output != formatText && c.Output != formatJSON && c.Output != formatRaw {
+		return fmt.Errorf("--output: %q is none of text, json, raw", c.Output)
+	}
+	if c.Exec != "" && c.Output != "" {
+		return errors.New("--exec and --output can't be used together: the command's output is printed as it is")
+	}
+	if c.Exec == "" && c.Parallel != 1 {
+		if err := atLeast("--parallel", &c.Parallel, 1); err != nil {
+			return err
+		}
+	}
+	if err := firstError(
+		atLeast("--count", c.Count, 1), atLeast("--window", c.Window, 1), atLeast("--parallel", &c.Parallel, 1),
+		atLeast("--create-if-missing", c.CreateIfMissing, 1),
+		positive("--for", c.For), positive("--poll-interval", c.PollInterval), positive("--lease-ttl", c.LeaseTTL),
+		positive("--renew-every", c.RenewEvery), positive("--list-every", c.ListEvery),
+		positive("--shutdown-timeout", &c.ShutdownTimeout),
+	); err != nil {
+		return err
+	}
+	if t := c.timings(); t.RenewEvery >= t.LeaseTTL {
+		return fmt.Errorf("--renew-every: %v is not shorter than the lease's life of %v (--lease-ttl): every lease would run out",
+			t.RenewEvery, t.LeaseTTL)
+	}
+	return nil
+}
+
+func (c *consumeCmd) timings() protokinesis.Timings {
+	t := protokinesis.Timings{
+		LeaseTTL: orZero(c.LeaseTTL), RenewEvery: orZero(c.RenewEvery), ListEvery: orZero(c.ListEvery), ShutdownTimeout: c.ShutdownTimeout,
+	}
+	if t.LeaseTTL == 0 {
+		t.LeaseTTL = defaultTTL
+	}
+	if t.RenewEvery == 0 {
+		t.RenewEvery = t.LeaseTTL * 3 / 10
+	}
+	return t
+}
+
+func (c *consumeCmd) descriptor() *messages.StreamDescriptor {
+	options := []protokinesis.StreamOption{protokinesis.Batches(printBatch)}
+	if c.From.at != nil {
+		options = append(options, protokinesis.StartAt(c.From.at))
+	}
+	if c.CreateIfMissing != nil {
+		options = append(options, protokinesis.CreateIfMissing(*c.CreateIfMissing))
+	}
+	if c.Window != nil {
+		options = append(options, protokinesis.Window(*c.Window))
+	}
+	d := protokinesis.Stream(string(c.Stream), options...)
+	if c.PollInterval != nil {
+		d.PollInterval = durationpb.New(*c.PollInterval)
+	}
+	return d
+}
+
+// Run implements the command.
+func (c *consumeCmd) Run(a *app) (err error) {
+	options := []protokinesis.Option{
+		protokinesis.WithTimings(c.timings()), protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: int(c.ReadRate)}),
+	}
+	if c.Owner != "" {
+		options = append(options, protokinesis.WithOwnerID(c.Owner))
+	}
+	if c.LeaseStore.path != "" {
+		store, err := file.Open(c.LeaseStore.path)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if closeErr := store.Close(); err == nil && closeErr != nil {
+				err = closeErr
+			}
+		}()
+		options = append(options, protokinesis.WithLeaseStore(store))
+	}
+	cfg, closeIdle, err := a.awsConfig()
+	if err != nil {
+		return err
+	}
+	defer closeIdle()
+	n, err := a.connect(cfg, options...)
+	if err != nil {
+		return err
+	}
+	return c.consume(a, n)
+}
+
+func (c *consumeCmd) consume(a *app, n *node) error {
+	consumer := consumerConfig{parallel: 1, jobSize: printBatch, count: orZero(c.Count), log: a.log}
+	out := &printer{to: a.stdout, format: c.Output}
+	consumer.handle = out.print
+	if c.Exec != "" {
+		consumer.parallel, consumer.jobSize = c.Parallel, 1
+		consumer.handle = (&executor{command: c.Exec, out: out, errors: a.errorOutput()}).run
+	}
+	co, err := consume(a.ctx, n, c.descriptor(), consumer)
+	if err != nil {
+		closeErr := n.close(a.ctx, c.ShutdownTimeout)
+		if a.ctx.Err() != nil && closeErr == nil {
+			return nil // interrupted before it was open
+		}
+		return err
+	}
+	var timeUp <-chan time.Time
+	if c.For != nil {
+		timer := time.NewTimer(*c.For)
+		defer timer.Stop()
+		timeUp = timer.C
+	}
+	select {
+	case <-co.done:
+		err = co.err
+	case <-a.ctx.Done():
+	case <-timeUp:
+	}
+	return firstError(err, co.close(a.ctx, c.ShutdownTimeout))
+}
