@@ -94,12 +94,11 @@ const (
 // SpawnBroker starts a broker in system. It is configured: no I/O has been done. The name is unique in system.
 func SpawnBroker(system *actor.ActorSystem, cfg Config) (*actor.PID, error) {
 	full := cfg.withDefaults()
-	pid, err := system.Root.SpawnNamed(props(full, roleBroker, func() actor.Actor { return newBroker(full) },
+	pid, err := system.Root.SpawnNamed(props(full, roleBroker, system, func() actor.Actor { return newBroker(full) },
 		actor.WithGuardian(resumeOnPanic()),
 		actor.WithSupervisor(restartWithBackoff{failed: func(child *actor.PID, reason any) {
 			full.logger().Error("a child of the broker panicked", slog.String("pid", child.Id), slog.Any("panic", reason))
-		}}),
-		actor.WithMailbox(answeringMailbox(system))), full.Name)
+		}})), full.Name)
 	if err != nil {
 		return nil, fmt.Errorf("broker %q: %w", full.Name, err)
 	}

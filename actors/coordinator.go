@@ -132,8 +132,7 @@ const (
 
 func coordinatorProps(spec coordinatorSpec, system *actor.ActorSystem) *actor.Props {
 	spec.restarted = new(bool)
-	return props(spec.cfg, roleCoordinator, func() actor.Actor { return &coordinator{coordinatorSpec: spec} },
-		actor.WithMailbox(answeringMailbox(system)))
+	return props(spec.cfg, roleCoordinator, system, func() actor.Actor { return &coordinator{coordinatorSpec: spec} })
 }
 
 // Receive implements actor.Actor.

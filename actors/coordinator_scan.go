@@ -212,7 +212,7 @@ func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 		shard: s.shard, lease: s.lease, start: s.decision, moveFirst: s.override != nil, number: nextGeneration(),
 		seekNumber: co.state.Seek, subscriber: co.subscriber, broker: c.Parent(), subscription: c.Self(),
 	}
-	pid, err := c.SpawnNamed(readerProps(spec), s.id)
+	pid, err := c.SpawnNamed(readerProps(spec, c.ActorSystem()), s.id)
 	if err != nil {
 		co.log().Warn("reader not started yet", slog.String("shard", s.id), slog.Any("error", err))
 		co.soon(restartFirst)

@@ -58,7 +58,7 @@ func (e *effects) run(timeout time.Duration, call func(ctx context.Context) any)
 	life, root, self, incarnation := e.ctx, e.root, e.self, e.incarnation
 	go func() {
 		defer cancel()
-		result := guarded(ctx, call)
+		result := recovering(ctx, call)
 		if life.Err() == nil { // else the incarnation is gone and with it whoever wanted to know
 			root.Send(self, effectDone{incarnation: incarnation, result: result})
 		}
@@ -66,7 +66,7 @@ func (e *effects) run(timeout time.Duration, call func(ctx context.Context) any)
 	return cancel
 }
 
-func guarded(ctx context.Context, call func(ctx context.Context) any) (result any) {
+func recovering(ctx context.Context, call func(ctx context.Context) any) (result any) {
 	defer func() {
 		if r := recover(); r != nil {
 			result = effectPanic{reason: r, stack: debug.Stack()}

@@ -73,7 +73,7 @@ type (
 // SpawnHandler starts a subscriber that runs a handler. Subscribe it with per_key_order and batch_size set.
 func SpawnHandler(system *actor.ActorSystem, cfg HandlerConfig) *actor.PID {
 	config := Config{Logger: cfg.Logger}.withDefaults()
-	return system.Root.SpawnPrefix(props(config, roleHandler, func() actor.Actor { return newHandler(cfg, config) },
+	return system.Root.SpawnPrefix(props(config, roleHandler, system, func() actor.Actor { return newHandler(cfg, config) },
 		actor.WithGuardian(resumeOnPanic())), "protokinesis-handler")
 }
 

@@ -79,8 +79,7 @@ const (
 
 func publisherProps(spec publisherSpec, system *actor.ActorSystem) *actor.Props {
 	ref, _ := parseStream(spec.stream) // it was checked by the broker
-	return props(spec.cfg, rolePublisher, func() actor.Actor { return &publisher{publisherSpec: spec, ref: ref} },
-		actor.WithMailbox(answeringMailbox(system)))
+	return props(spec.cfg, rolePublisher, system, func() actor.Actor { return &publisher{publisherSpec: spec, ref: ref} })
 }
 
 // Receive implements actor.Actor.

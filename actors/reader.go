@@ -132,8 +132,8 @@ const (
 	timerConfirm
 )
 
-func readerProps(spec readerSpec) *actor.Props {
-	return props(spec.cfg, roleReader, func() actor.Actor { return &reader{readerSpec: spec} })
+func readerProps(spec readerSpec, system *actor.ActorSystem) *actor.Props {
+	return props(spec.cfg, roleReader, system, func() actor.Actor { return &reader{readerSpec: spec} })
 }
 
 // Receive implements actor.Actor.

@@ -19,9 +19,7 @@ func (r *reader) deliver(c actor.Context) {
 		return
 	}
 	if r.how.batchSize == 0 {
-		for d := r.window.next(); d != nil; d = r.window.next() {
-			c.Request(r.subscriber, d)
-		}
+		r.deliverSingly(c)
 		return
 	}
 	for {
@@ -33,6 +31,23 @@ func (r *reader) deliver(c actor.Context) {
 	}
 }
 
+// envelopeBlock bounds how many records' envelopes share a block of memory, and so how long one of them can hold the others.
+const envelopeBlock = 64
+
+// deliverSingly sends a message per record. Request would allocate an envelope for each; here they come in blocks.
+func (r *reader) deliverSingly(c actor.Context) {
+	var block []actor.MessageEnvelope
+	for d := r.window.next(); d != nil; d = r.window.next() {
+		if len(block) == 0 {
+			block = make([]actor.MessageEnvelope, min(envelopeBlock, r.window.readyCount()+1))
+		}
+		env := &block[0]
+		block = block[1:]
+		env.Message, env.Sender = d, c.Self()
+		c.Send(r.subscriber, env)
+	}
+}
+
 func (r *reader) nextBatch() []*messages.Delivery {
 	var batch []*messages.Delivery
 	for len(batch) < r.how.batchSize {
@@ -41,7 +56,7 @@ func (r *reader) nextBatch() []*messages.Delivery {
 			break
 		}
 		if batch == nil {
-			batch = make([]*messages.Delivery, 0, min(r.how.batchSize, r.window.buffered()+1))
+			batch = make([]*messages.Delivery, 0, min(r.how.batchSize, r.window.readyCount()+1))
 		}
 		batch = append(batch, d)
 	}

@@ -29,6 +29,8 @@ type fetcher struct {
 	calling  bool
 	cancel   context.CancelFunc
 	pace     pacer
+	called   time.Time // the last call
+	wake     time.Time // when timerFetch fires, if armed
 	next     time.Time // not before: poll interval or backoff
 	failures int       // in a row
 	told     bool      // the subscriber knows of them
@@ -183,21 +185,27 @@ func (r *reader) placeText() string {
 // fetchMore reads the next page if there is an iterator, room for it, and it is time.
 func (r *reader) fetchMore() {
 	f := &r.fetch
-	if f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || !r.window.worthReading() {
+	if f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || r.window.room() == 0 {
 		return
 	}
 	if r.state != stateReading {
 		return
 	}
 	now := time.Now()
-	if wait := max(f.next.Sub(now), f.pace.wait(now)); wait > 0 {
-		if !r.timers.armed(timerFetch) {
+	wait := max(f.next.Sub(now), f.pace.wait(now))
+	if !r.window.worthReading() {
+		wait = max(wait, f.called.Add(r.how.pollInterval).Sub(now))
+	}
+	if wait > 0 {
+		if wake := now.Add(wait); !r.timers.armed(timerFetch) || wake.Before(f.wake) {
+			f.wake = wake
 			r.timers.set(timerFetch, wait)
 		}
 		return
 	}
 	r.timers.cancel(timerFetch)
 	f.pace.called(now)
+	f.called = now
 	f.calling = true
 	limit := min(r.window.room(), maxBatch)
 	_, arn := r.how.stream.target()

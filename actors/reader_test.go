@@ -176,6 +176,17 @@ func TestWindowBytes(t *testing.T) {
 	})
 }
 
+// A subscriber that waits for most of the window before it settles anything gets it: reading does not stop at half.
+func TestWindowIsFilledToItsBound(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(horizon, func(d *messages.StreamDescriptor) { d.WindowRecords = new(int32(10)) })
+		for i := range 10 {
+			w.put("k", fmt.Sprint(i))
+			w.next(false)
+		}
+	})
+}
+
 func TestBatches(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
 		for i := range 25 {

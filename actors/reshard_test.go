@@ -68,11 +68,11 @@ func TestChildOfATipShardStartsAtTheHorizon(t *testing.T) {
 		w.put("k", "child")
 		w.put("k", "child2")
 		require.Equal(w.t, []string{"parent", "child", "child2"}, w.takeAll(3))
+		synctest.Wait()
 		require.Equal(w.t, []string{"LATEST"}, iteratorKinds(w, shardName(0)), "the tip is asked for once")
 		for _, id := range []string{shardName(1), shardName(2)} {
 			require.Equal(w.t, []string{"TRIM_HORIZON"}, iteratorKinds(w, id))
 		}
-		synctest.Wait()
 		require.True(w.t, w.lease(shardName(0)).Checkpoint.IsShardEnd())
 	})
 }

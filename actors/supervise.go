@@ -30,11 +30,32 @@ const (
 	roleHandler     role = "handler"
 )
 
-// props gives every actor of this package what they have in common: PoisonPill as drain, an answer for
-// whoever asked when a request panics, no panic on the way out, and the test hook.
-func props(cfg *Config, r role, produce actor.Producer, options ...actor.PropsOption) *actor.Props {
-	options = append([]actor.PropsOption{actor.WithReceiverMiddleware(guard(cfg, r))}, options...)
-	return actor.PropsFromProducer(produce, options...)
+// props gives every actor of this package what they have in common: PoisonPill as drain, an answer for whoever asked when a request panics or
+// comes too late, no panic on the way out, and the test hook.
+//
+// It is done by wrapping actor and mailbox: the library's middleware allocates for every message.
+func props(cfg *Config, r role, system *actor.ActorSystem, produce func() actor.Actor, options ...actor.PropsOption) *actor.Props {
+	wrapped := func() actor.Actor {
+		g := &guarded{cfg: cfg, role: r, inner: produce()}
+		if s, ok := g.inner.(actor.SupervisorStrategy); ok {
+			return &supervising{guarded: g, SupervisorStrategy: s}
+		}
+		return g
+	}
+	return actor.PropsFromProducer(wrapped, append([]actor.PropsOption{actor.WithMailbox(answeringMailbox(system))}, options...)...)
+}
+
+// guarded is an actor with a guard around its Receive.
+type guarded struct {
+	cfg   *Config
+	role  role
+	inner actor.Actor
+}
+
+// supervising is a guarded actor that supervises its children itself.
+type supervising struct {
+	*guarded
+	actor.SupervisorStrategy
 }
 
 // again is a message that an actor which goes on after a panic (resumeOnPanic) gets once more, since nobody else would repeat it.
@@ -45,68 +66,63 @@ type again struct {
 
 const maxTries = 3
 
-// guard is the middleware around every Receive.
+// repeated is a Context whose message is the one that is repeated.
+type repeated struct {
+	actor.Context
+	message any
+}
+
+func (r repeated) Message() any { return r.message }
+
+// Receive implements actor.Actor.
 //
 // A panic while stopping would hang the parent for ever (the library restarts the actor instead), so it is
 // only logged. Any other panic is answered, if the message was a request, and goes on to the supervisor.
-func guard(cfg *Config, r role) actor.ReceiverMiddleware {
-	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
-		return func(c actor.ReceiverContext, env *actor.MessageEnvelope) {
-			tries := 1
-			switch m := env.Message.(type) {
-			case *actor.PoisonPill:
-				env = &actor.MessageEnvelope{Header: env.Header, Message: drain{timeout: -1}, Sender: env.Sender}
-			case again:
-				env = &actor.MessageEnvelope{Header: env.Header, Message: m.message, Sender: env.Sender}
-				tries = m.tries
-			}
-			defer func() {
-				reason := recover()
-				if reason == nil {
-					return
-				}
-				cfg.logger().Error("panic in an actor", slog.String("actor", string(r)), slog.String("pid", c.Self().Id),
-					slog.String("message", fmt.Sprintf("%T", env.Message)), slog.Any("panic", reason))
-				if stops := afterPanic(c, r, env, reason, tries); !stops {
-					panic(reason)
-				}
-			}()
-			if cfg.intercept != nil {
-				cfg.intercept(r, env.Message)
-			}
-			next(c, env)
-		}
+func (g *guarded) Receive(c actor.Context) {
+	tries := 1
+	if m, ok := c.Message().(again); ok {
+		c, tries = repeated{c, m.message}, m.tries
 	}
+	defer func() {
+		if reason := recover(); reason != nil {
+			g.afterPanic(c, reason, tries)
+		}
+	}()
+	if g.cfg.intercept != nil {
+		g.cfg.intercept(g.role, c.Message())
+	}
+	g.inner.Receive(c)
 }
 
-// afterPanic sees to the message at which an actor panicked: a request is answered, deliveries are retried, and what the actor is told
-// only once is repeated if the actor goes on with its state. stops: the actor was stopping anyway.
-func afterPanic(c actor.ReceiverContext, r role, env *actor.MessageEnvelope, reason any, tries int) (stops bool) {
-	root := c.ActorSystem().Root
-	switch m := env.Message.(type) {
+// afterPanic sees to the message at which the actor panicked: a request is answered, deliveries are retried, and what the actor is told
+// only once is repeated if the actor goes on with its state. Then the supervisor decides.
+func (g *guarded) afterPanic(c actor.Context, reason any, tries int) {
+	message, sender, root := c.Message(), c.Sender(), c.ActorSystem().Root
+	g.cfg.logger().Error("panic in an actor", slog.String("actor", string(g.role)), slog.String("pid", c.Self().Id),
+		slog.String("message", fmt.Sprintf("%T", message)), slog.Any("panic", reason))
+	f := panicFailure(message, reason)
+	switch m := message.(type) {
 	case *actor.Stopping, *actor.Stopped:
-		return true
+		return
 	case *messages.Delivery:
-		if env.Sender != nil {
-			root.Send(env.Sender, m.Retry())
-		}
-		return false
+		respond(root, sender, m.Retry())
 	case *messages.DeliveryBatch:
-		if env.Sender != nil {
-			root.Send(env.Sender, m.Retry())
+		respond(root, sender, m.Retry())
+	default:
+		switch {
+		case f != nil:
+			answer(c.ActorSystem(), sender, f, correlationOf(message))
+		case (g.role == roleBroker || g.role == roleHandler) && tries < maxTries:
+			root.RequestWithCustomSender(c.Self(), again{message: message, tries: tries + 1}, sender)
 		}
-		return false
 	}
-	if f := panicFailure(env.Message, reason); f != nil {
-		if env.Sender != nil {
-			answer(c.ActorSystem(), env.Sender, f, correlationOf(env.Message))
-		}
-		return false
+	panic(reason)
+}
+
+func respond(root *actor.RootContext, to *actor.PID, message any) {
+	if to != nil {
+		root.Send(to, message)
 	}
-	if (r == roleBroker || r == roleHandler) && tries < maxTries {
-		root.RequestWithCustomSender(c.Self(), again{message: env.Message, tries: tries + 1}, env.Sender)
-	}
-	return false
 }
 
 // panicFailure is what whoever sent the request is told; nil for what is not a request.

@@ -32,7 +32,7 @@ func refuse(system *actor.ActorSystem, message any) {
 	}
 }
 
-// mailbox is the library's unbounded mailbox with an invoker that answers once the actor has stopped.
+// mailbox is the library's unbounded mailbox with an invoker that turns PoisonPill into drain, and answers once the actor has stopped.
 type mailbox struct {
 	actor.Mailbox
 	system *actor.ActorSystem
@@ -74,6 +74,9 @@ func (i *answeringInvoker) InvokeUserMessage(message any) {
 	if i.stopped.Load() {
 		refuse(i.system, message)
 		return
+	}
+	if _, poison := actor.UnwrapEnvelopeMessage(message).(*actor.PoisonPill); poison {
+		message = drain{timeout: -1}
 	}
 	i.MessageInvoker.InvokeUserMessage(message)
 }

@@ -72,8 +72,9 @@ func (w *window) room() int {
 	return max(0, w.maxRecords-w.entries.len())
 }
 
-// worthReading reports whether a read now would be more than crumbs: with half of the window free, or nothing in it. A
-// read costs one of the five calls per second however little it may bring.
+// worthReading reports whether a read now would bring more than crumbs: half of the window is free, or nothing is in it. A read costs
+// one of the five calls per second however little it brings, so others wait a while for more room; not for ever, as the
+// subscriber may be waiting for more records before it settles any.
 func (w *window) worthReading() bool {
 	room := w.room()
 	return room > 0 && (room*2 >= w.maxRecords || w.entries.len() == 0)
@@ -83,7 +84,7 @@ func (w *window) worthReading() bool {
 func (w *window) add(d *messages.Delivery) {
 	id := w.entries.next()
 	e := entry{
-		delivery: d, bytes: len(d.Data) + len(d.PartitionKey), state: entryReady,
+		delivery: d, bytes: len(d.Data) + envelopeSize(d.Headers) + len(d.PartitionKey), state: entryReady,
 		position: leasestore.AtSequence(d.SequenceNumber, d.SubSequenceNumber),
 	}
 	w.held += e.bytes
@@ -145,6 +146,9 @@ func (w *window) popReady() {
 // settle applies an outcome to the records first to last, both inclusive. What is not in flight, never was, or is settled
 // already is passed over. It returns how many records it changed.
 func (w *window) settle(first, last uint64, outcome messages.Outcome, retryAt func(attempt int32) time.Time) int {
+	if outcome != messages.Outcome_OUTCOME_ACK && outcome != messages.Outcome_OUTCOME_DROP && outcome != messages.Outcome_OUTCOME_RETRY {
+		return 0 // not known here: the record stays in flight
+	}
 	first, last = max(first, w.entries.first), min(last, w.entries.next()-1)
 	changed := 0
 	for id := first; id <= last; id++ {
@@ -155,13 +159,12 @@ func (w *window) settle(first, last uint64, outcome messages.Outcome, retryAt fu
 		changed++
 		w.out--
 		w.outBytes -= e.bytes
-		switch outcome {
-		case messages.Outcome_OUTCOME_RETRY:
+		if outcome == messages.Outcome_OUTCOME_RETRY {
 			e.state = entryWaiting
 			heap.Push(&w.retries, retry{id: id, at: retryAt(e.attempt)})
-		case messages.Outcome_OUTCOME_ACK, messages.Outcome_OUTCOME_DROP, messages.Outcome_OUTCOME_UNSPECIFIED:
-			w.finish(e)
+			continue
 		}
+		w.finish(e)
 	}
 	w.advance()
 	return changed
@@ -246,6 +249,9 @@ func (w *window) giveUpUndelivered() {
 	}
 }
 
+// readyCount is how many records could be delivered now, but for the bytes in flight.
+func (w *window) readyCount() int { return len(w.ready) - w.readyAt }
+
 func (w *window) empty() bool   { return w.entries.len() == 0 }
 func (w *window) buffered() int { return w.entries.len() - w.out }
 
@@ -291,10 +297,15 @@ type retry struct {
 // retryHeap orders retries by time; heap.Interface.
 type retryHeap []retry
 
-func (h retryHeap) Len() int           { return len(h) }
-func (h retryHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h retryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *retryHeap) Push(x any)        { *h = append(*h, x.(retry)) } //nolint:forcetypeassert // heap.Interface
+func (h retryHeap) Len() int { return len(h) }
+func (h retryHeap) Less(i, j int) bool {
+	if h[i].at.Equal(h[j].at) {
+		return h[i].id < h[j].id // a batch that is retried comes again in its order
+	}
+	return h[i].at.Before(h[j].at)
+}
+func (h retryHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *retryHeap) Push(x any)   { *h = append(*h, x.(retry)) } //nolint:forcetypeassert // heap.Interface
 func (h *retryHeap) Pop() any {
 	old := *h
 	x := old[len(old)-1]

@@ -37,7 +37,7 @@ func (a *app) awsConfig() (aws.Config, func(), error) {
 		options = append(options, awsconfig.WithRegion(a.Region))
 	}
 	if a.Endpoint != "" {
-		options = append(options, awsconfig.WithBaseEndpoint(a.Endpoint))
+		options = append(options, awsconfig.WithBaseEndpoint(string(a.Endpoint)))
 	}
 	if a.TestCredentials {
 		options = append(options, awsconfig.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("test", "test", "")))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,10 +37,10 @@ type cli struct {
 
 // globals are the flags of all commands.
 type globals struct {
-	Endpoint        string `placeholder:"URL" help:"The Kinesis service, such as an emulator. Default: AWS_ENDPOINT_URL_KINESIS, else the region's."`
-	Region          string `placeholder:"NAME" help:"The AWS region. Default: what the AWS environment and configuration say."`
-	TestCredentials bool   `help:"Sign with fixed, meaningless keys, which emulators accept."`
-	LogLevel        string `enum:"debug,info,warn,error" default:"warn" help:"What is logged to standard error: debug, info, warn or error."`
+	Endpoint        endpointURL `group:"Flags of all commands:" placeholder:"URL" help:"The Kinesis service, such as an emulator. Default: AWS_ENDPOINT_URL_KINESIS, else the region's."`
+	Region          string      `group:"Flags of all commands:" placeholder:"NAME" help:"The AWS region. Default: what the AWS environment and configuration say."`
+	TestCredentials bool        `group:"Flags of all commands:" help:"Sign with fixed, meaningless keys, which emulators accept."`
+	LogLevel        string      `group:"Flags of all commands:" enum:"debug,info,warn,error" default:"warn" help:"What is logged to standard error: debug, info, warn or error."`
 }
 
 // app is what commands run with.
@@ -126,6 +127,7 @@ func (a *app) report(err error) int {
 	case errors.Is(err, syscall.EPIPE):
 		a.log.Debug("nobody reads the output any more", slog.Any("error", err))
 	default:
+		a.log.Debug("failed", slog.Any("error", err))
 		_, _ = fmt.Fprintf(a.stderr, "protokinesis: %s\n", oneLine(err))
 	}
 	if errors.As(err, &usage) || errors.Is(err, protokinesis.ErrInvalid) {
@@ -134,9 +136,13 @@ func (a *app) report(err error) int {
 	return exitFailed
 }
 
-// oneLine is an error's text without line breaks.
+// sdkNoise is what the SDK wraps around a service's error; the log has all of it.
+var sdkNoise = regexp.MustCompile(`(api error \w+: )?operation error Kinesis: \w+, (exceeded maximum number of attempts, \d+, )?` +
+	`(https response error StatusCode: \d+, RequestID: [^,]*, )?`)
+
+// oneLine is an error's text without line breaks and without the SDK's wrapping.
 func oneLine(err error) string {
-	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
+	lines := strings.FieldsFunc(sdkNoise.ReplaceAllString(err.Error(), ""), func(r rune) bool { return r == '\n' || r == '\r' })
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
 	}

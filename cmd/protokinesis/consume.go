@@ -59,11 +59,6 @@ func (c *consumeCmd) Validate() error {
 	if c.Exec != "" && c.Output != "" {
 		return errors.New("--exec and --output can't be used together: the command's output is printed as it is")
 	}
-	if c.Exec == "" && c.Parallel != 1 {
-		if err := atLeast("--parallel", &c.Parallel, 1); err != nil {
-			return err
-		}
-	}
 	if err := firstError(
 		atLeast("--count", c.Count, 1), atLeast("--window", c.Window, 1), atLeast("--parallel", &c.Parallel, 1),
 		atLeast("--create-if-missing", c.CreateIfMissing, 1),
@@ -167,9 +162,8 @@ func (c *consumeCmd) consume(a *app, n *node) error {
 	}
 	select {
 	case <-co.done:
-		err = co.err
 	case <-a.ctx.Done():
 	case <-timeUp:
 	}
-	return firstError(err, co.close(a.ctx, c.ShutdownTimeout))
+	return co.close(a.ctx, c.ShutdownTimeout)
 }

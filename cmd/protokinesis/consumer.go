@@ -62,18 +62,32 @@ type consumerConfig struct {
 
 // finish is how a consumer ended by itself.
 type finish struct {
-	once sync.Once
-	done chan struct{}
-	err  error // valid when done is closed
+	done chan struct{} // closed at the end
+
+	mu  sync.Mutex
+	set bool
+	err error
 }
 
 func newFinish() *finish { return &finish{done: make(chan struct{})} }
 
-func (f *finish) set(err error) {
-	f.once.Do(func() {
+// end is the end, the first time. The first error counts, also one that comes later: what was begun may still fail.
+func (f *finish) end(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
 		f.err = err
+	}
+	if !f.set {
+		f.set = true
 		close(f.done)
-	})
+	}
+}
+
+func (f *finish) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
 }
 
 // fatalError ends a consumer.
@@ -150,7 +164,7 @@ func (co *consumer) Receive(c actor.Context) {
 		co.watched = m.pid
 		c.Watch(m.pid)
 	case *actor.Terminated:
-		if m.Who.Equal(co.watched) {
+		if m.Who.Equal(co.watched) && !co.stopped {
 			co.end(c, errEnded)
 		}
 	case stopConsuming:
@@ -342,6 +356,7 @@ func (co *consumer) refuse(c actor.Context, l *lane) {
 
 // end takes no more records. What was taken is still handled, but for what has failed.
 func (co *consumer) end(c actor.Context, err error) {
+	co.finished.end(err)
 	if co.stopped {
 		return
 	}
@@ -349,7 +364,6 @@ func (co *consumer) end(c actor.Context, err error) {
 	for _, l := range co.lanes {
 		co.refuse(c, l)
 	}
-	co.finished.set(err)
 }
 
 // consumption is a consumer at work.
@@ -395,5 +409,5 @@ func (co *consumption) close(ctx context.Context, timeout time.Duration) error {
 		err = errors.Join(err, fmt.Errorf("what handles a record did not end within %v", killWait))
 	}
 	_ = co.node.actors.Root.PoisonFuture(co.pid).Wait() // it only fails to answer if it is gone
-	return err
+	return firstError(co.failure(), err)
 }

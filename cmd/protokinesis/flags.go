@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,6 +17,19 @@ import (
 )
 
 // Flags and arguments that are more than a word or a number. Kong calls UnmarshalText and puts the flag's name before its errors.
+
+// endpointURL is the URL of a service.
+type endpointURL string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (e *endpointURL) UnmarshalText(text []byte) error {
+	u, err := url.Parse(string(text))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q is not a URL, such as http://127.0.0.1:4567", text)
+	}
+	*e = endpointURL(text)
+	return nil
+}
 
 // streamName is a stream's name or ARN.
 type streamName string

@@ -38,7 +38,7 @@ type wireShard struct {
 func (sh *shard) wire() wireShard {
 	return wireShard{
 		ShardId: sh.id, ParentShardId: sh.parent, AdjacentParentShardId: sh.adjacent,
-		HashKeyRange:        wireRange(sh.keys),
+		HashKeyRange:        sh.keysText,
 		SequenceNumberRange: wireSequenceRange{StartingSequenceNumber: sh.startSeq, EndingSequenceNumber: sh.endSeq},
 	}
 }

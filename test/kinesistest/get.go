@@ -193,7 +193,7 @@ func childrenOf(sh *shard) []childShard {
 		if child.adjacent != "" {
 			parents = append(parents, child.adjacent)
 		}
-		children = append(children, childShard{ShardId: child.id, ParentShards: parents, HashKeyRange: wireRange(child.keys)})
+		children = append(children, childShard{ShardId: child.id, ParentShards: parents, HashKeyRange: child.keysText})
 	}
 	return children
 }

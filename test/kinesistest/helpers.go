@@ -131,7 +131,7 @@ func (s *Service) Shards(stream string) []Shard {
 func (sh *shard) info() Shard {
 	info := Shard{
 		ID: sh.id, Parent: sh.parent, AdjacentParent: sh.adjacent,
-		StartHash: sh.keys.start.String(), EndHash: sh.keys.end.String(),
+		StartHash: sh.keysText.StartingHashKey, EndHash: sh.keysText.EndingHashKey,
 		StartSequence: sh.startSeq, EndSequence: sh.endSeq, Created: millisTime(sh.createdAt),
 	}
 	if !sh.isOpen() {

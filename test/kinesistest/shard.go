@@ -14,6 +14,7 @@ type shard struct {
 	id        string
 	index     uint32
 	keys      hashRange
+	keysText  wireHashRange
 	parent    string // ParentShardId, or ""
 	adjacent  string // AdjacentParentShardId, or ""
 	created   uint64 // second in its sequence numbers

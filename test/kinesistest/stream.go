@@ -104,7 +104,7 @@ func (st *stream) event(at int64) int64 {
 // addShard makes a shard at time at (ms). The caller holds st.mu for writing and updates the routes.
 func (st *stream) addShard(keys hashRange, at int64, parents ...*shard) *shard {
 	sh := &shard{
-		id: shardID(st.nextShard), index: st.nextShard, keys: keys,
+		id: shardID(st.nextShard), index: st.nextShard, keys: keys, keysText: wireRange(keys),
 		created: seconds(at), createdAt: at,
 	}
 	for i, parent := range parents {

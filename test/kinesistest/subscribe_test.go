@@ -12,7 +12,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/schemas"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	"github.com/aws/smithy-go/transport/http/protocol/awsjson"
 	"github.com/fxamacker/cbor/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,6 +37,10 @@ var horizonPosition = &types.StartingPosition{Type: types.ShardIteratorTypeTrimH
 func (f *fixture) trySubscribe(ctx context.Context, consumer *string, shard string, at *types.StartingPosition) (*kinesis.SubscribeToShardEventStream, error) {
 	out, err := f.client.SubscribeToShard(ctx, &kinesis.SubscribeToShardInput{
 		ConsumerARN: consumer, ShardId: &shard, StartingPosition: at,
+	}, func(o *kinesis.Options) {
+		// The protocol of a client keeps the state of its event stream decoder, which all open
+		// streams would share and race for; so each gets its own.
+		o.Protocol = awsjson.New11(schemas.Kinesis_20131202)
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,602 @@
+package actors
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// windowModel is what a window has to be, written the slow and obvious way: every record is kept for ever.
+type windowModel struct {
+	maxRecords, maxBytes int
+	perKeyOrder          bool
+
+	records []*modelRecord // id 1 first
+	ready   []uint64
+	sealed  bool // giveUpUndelivered was called
+}
+
+type modelRecord struct {
+	id       uint64
+	key      string
+	bytes    int
+	position leasestore.Checkpoint
+	state    entryState
+	attempt  int32
+	retryAt  time.Time
+}
+
+func (m *windowModel) of(id uint64) *modelRecord { return m.records[id-1] }
+
+func (m *windowModel) add(d *messages.Delivery) {
+	r := &modelRecord{
+		id: d.GetDeliveryId(), key: d.GetPartitionKey(), bytes: len(d.GetData()) + len(d.GetPartitionKey()),
+		position: leasestore.AtSequence(d.GetSequenceNumber(), d.GetSubSequenceNumber()), state: entryReady,
+	}
+	if m.perKeyOrder && m.unsettledOf(r.key) > 0 {
+		r.state = entryBlocked
+	} else {
+		m.ready = append(m.ready, r.id)
+	}
+	m.records = append(m.records, r)
+}
+
+func (m *windowModel) unsettledOf(key string) (n int) {
+	for _, r := range m.records {
+		if r.key == key && r.state != entrySettled {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *windowModel) sum(f func(r *modelRecord) int) (n int) {
+	for _, r := range m.records {
+		n += f(r)
+	}
+	return n
+}
+
+func (m *windowModel) out() int {
+	return m.sum(func(r *modelRecord) int { return in(r.state == entryOut, 1) })
+}
+
+func (m *windowModel) outBytes() int {
+	return m.sum(func(r *modelRecord) int { return in(r.state == entryOut, r.bytes) })
+}
+
+func (m *windowModel) held() int {
+	return m.sum(func(r *modelRecord) int { return in(r.state != entrySettled, r.bytes) })
+}
+
+func in(counts bool, n int) int {
+	if counts {
+		return n
+	}
+	return 0
+}
+
+// next is the record to go out, or nil.
+func (m *windowModel) next() *modelRecord {
+	if len(m.ready) == 0 {
+		return nil
+	}
+	r := m.of(m.ready[0])
+	if m.out() > 0 && m.outBytes()+r.bytes > m.maxBytes {
+		return nil
+	}
+	m.ready = m.ready[1:]
+	r.state = entryOut
+	r.attempt++
+	return r
+}
+
+func (m *windowModel) settle(first, last uint64, outcome messages.Outcome, retryAt func(int32) time.Time) (changed int) {
+	for _, r := range m.records {
+		if r.id < first || r.id > last || r.state != entryOut {
+			continue
+		}
+		changed++
+		if outcome == messages.Outcome_OUTCOME_RETRY {
+			r.state, r.retryAt = entryWaiting, retryAt(r.attempt)
+			continue
+		}
+		m.finish(r)
+	}
+	return changed
+}
+
+func (m *windowModel) finish(r *modelRecord) {
+	r.state = entrySettled
+	if !m.perKeyOrder {
+		return
+	}
+	for _, other := range m.records {
+		if other.key == r.key && other.state == entryBlocked {
+			other.state = entryReady
+			m.ready = append(m.ready, other.id)
+			return
+		}
+	}
+}
+
+func (m *windowModel) dueRetries(now time.Time, maxAttempts int32) (spent []uint64) {
+	var due []*modelRecord
+	for _, r := range m.records {
+		if r.state == entryWaiting && !m.sealed && !r.retryAt.After(now) {
+			due = append(due, r)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *modelRecord) int { return a.retryAt.Compare(b.retryAt) })
+	for _, r := range due {
+		if maxAttempts > 0 && r.attempt >= maxAttempts {
+			r.state = entrySpent
+			spent = append(spent, r.id)
+			continue
+		}
+		r.state = entryReady
+		m.ready = append(m.ready, r.id)
+	}
+	return spent
+}
+
+func (m *windowModel) nextRetry() (at time.Time, ok bool) {
+	for _, r := range m.records {
+		if r.state == entryWaiting && (!ok || r.retryAt.Before(at)) {
+			at, ok = r.retryAt, true
+		}
+	}
+	return at, ok
+}
+
+// prefix is how many records are settled without a gap.
+func (m *windowModel) prefix() int {
+	for i, r := range m.records {
+		if r.state != entrySettled {
+			return i
+		}
+	}
+	return len(m.records)
+}
+
+// windowMachine runs window and model side by side.
+type windowMachine struct {
+	w         *window
+	m         *windowModel
+	now       time.Time
+	retries   int
+	watermark leasestore.Checkpoint
+	sent      map[*messages.Delivery]*messages.Delivery // as sent → a clone made then
+	ids       *rapid.Generator[uint64]
+}
+
+func newWindowMachine(t *rapid.T) *windowMachine {
+	maxRecords := rapid.IntRange(1, 40).Draw(t, "maxRecords")
+	maxBytes := rapid.IntRange(1, 60).Draw(t, "maxBytes")
+	perKeyOrder := rapid.Bool().Draw(t, "perKeyOrder")
+	return &windowMachine{
+		w: newWindow(maxRecords, maxBytes, perKeyOrder),
+		m: &windowModel{maxRecords: maxRecords, maxBytes: maxBytes, perKeyOrder: perKeyOrder},
+		// Any instant: the window knows no clock.
+		now: time.Unix(1_700_000_000, 0), sent: make(map[*messages.Delivery]*messages.Delivery),
+		ids: rapid.OneOf(rapid.Uint64Range(0, 60), rapid.Just(uint64(math.MaxUint64)), rapid.Uint64()),
+	}
+}
+
+func (s *windowMachine) add(t *rapid.T) {
+	if s.m.sealed {
+		t.Skip("nothing is read any more")
+	}
+	for range rapid.IntRange(1, 12).Draw(t, "page") {
+		if s.w.room() == 0 {
+			return
+		}
+		id := s.w.nextID()
+		require.EqualValues(t, len(s.m.records)+1, id, "ids are consecutive")
+		d := &messages.Delivery{
+			// Positions go through 9 → 10 and 99 → 100 digits' boundaries, with sub-sequence numbers in between.
+			SequenceNumber: strconv.FormatUint(8+id/2, 10), SubSequenceNumber: id % 2,
+			PartitionKey: rapid.SampledFrom([]string{"", "a", "b", "long key"}).Draw(t, "key"),
+			Data:         make([]byte, rapid.OneOf(rapid.IntRange(0, 8), rapid.IntRange(0, 100)).Draw(t, "size")),
+			Attempt:      1, Generation: 7, DeliveryId: id,
+		}
+		s.w.add(d)
+		s.m.add(d)
+	}
+}
+
+func (s *windowMachine) deliver(t *rapid.T) {
+	if s.m.sealed {
+		t.Skip("nothing is delivered any more")
+	}
+	for range rapid.IntRange(1, 12).Draw(t, "deliveries") {
+		got, want := s.w.next(), s.m.next()
+		if want == nil {
+			require.Nil(t, got, "nothing may go out now")
+			return
+		}
+		require.NotNil(t, got, "record %d may go out", want.id)
+		require.Equal(t, want.id, got.GetDeliveryId())
+		require.Equal(t, want.attempt, got.GetAttempt())
+		require.NotContains(t, s.sent, got, "a message is sent once; another attempt is a copy")
+		s.sent[got], _ = proto.Clone(got).(*messages.Delivery)
+		if s.m.perKeyOrder {
+			for _, r := range s.m.records {
+				if r.id != want.id && r.key == want.key && r.state != entrySettled {
+					require.Greater(t, r.id, want.id, "an older record of the key is not settled")
+					require.Equal(t, entryBlocked, r.state, "two records of a key are on their way")
+				}
+			}
+		}
+	}
+}
+
+func (s *windowMachine) settle(t *rapid.T) {
+	first, last := s.ids.Draw(t, "first"), s.ids.Draw(t, "last")
+	if rapid.Bool().Draw(t, "one") {
+		last = first
+	}
+	outcome := rapid.SampledFrom([]messages.Outcome{
+		messages.Outcome_OUTCOME_ACK, messages.Outcome_OUTCOME_DROP, messages.Outcome_OUTCOME_RETRY,
+	}).Draw(t, "outcome")
+	pause := time.Duration(rapid.IntRange(0, 3000).Draw(t, "pause")) * time.Millisecond
+	retries := s.retries
+	retryAt := func(n *int) func(int32) time.Time {
+		return func(attempt int32) time.Time {
+			*n++ // no two at the same instant; TestRetriesOfOneInstantKeepTheirOrder is about those
+			return s.now.Add(pause*time.Duration(attempt) + time.Duration(*n))
+		}
+	}
+	want := s.m.settle(first, last, outcome, retryAt(&retries))
+	require.Equal(t, want, s.w.settle(first, last, outcome, retryAt(&s.retries)))
+}
+
+func (s *windowMachine) pass(t *rapid.T) {
+	s.now = s.now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond)
+	limit := rapid.Int32Range(0, 3).Draw(t, "maxAttempts")
+	want := s.m.dueRetries(s.now, limit)
+	var got []uint64
+	for _, d := range s.w.dueRetries(s.now, limit) {
+		require.Equal(t, s.m.of(d.GetDeliveryId()).attempt, d.GetAttempt())
+		got = append(got, d.GetDeliveryId())
+	}
+	require.Equal(t, want, got, "spent")
+}
+
+func (s *windowMachine) settleSpent(t *rapid.T) {
+	id := s.ids.Draw(t, "id")
+	s.w.settleSpent(id)
+	if id >= 1 && id <= uint64(len(s.m.records)) && s.m.of(id).state == entrySpent {
+		s.m.finish(s.m.of(id))
+	}
+}
+
+func (s *windowMachine) respend(t *rapid.T) {
+	id := s.ids.Draw(t, "id")
+	s.retries++
+	at := s.now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms"))*time.Millisecond + time.Duration(s.retries))
+	s.w.respend(id, at)
+	if id >= 1 && id <= uint64(len(s.m.records)) && s.m.of(id).state == entrySpent {
+		s.m.of(id).state, s.m.of(id).retryAt = entryWaiting, at
+	}
+}
+
+func (s *windowMachine) giveUp(t *rapid.T) {
+	if rapid.IntRange(0, 19).Draw(t, "seldom") != 0 {
+		t.Skip("a drain comes last")
+	}
+	s.w.giveUpUndelivered()
+	require.Nil(t, s.w.next(), "nothing is ready")
+	require.Empty(t, s.w.dueRetries(s.now.Add(24*time.Hour), 0), "nothing waits")
+	_, ok := s.w.nextRetry()
+	require.False(t, ok)
+	s.m.sealed = true
+}
+
+func (s *windowMachine) check(t *rapid.T) {
+	w, m := s.w, s.m
+	settled := m.prefix()
+	require.Equal(t, m.out(), w.out, "in flight")
+	require.Equal(t, m.outBytes(), w.outBytes, "bytes in flight")
+	require.Equal(t, m.held(), w.held, "bytes held")
+	require.EqualValues(t, m.sum(func(r *modelRecord) int { return in(r.state == entrySettled, 1) }), w.settled, "settled")
+	require.Equal(t, len(m.records)-settled, w.entries.len(), "what is settled without a gap is forgotten")
+	require.Equal(t, len(m.records) == settled, w.empty())
+	require.Equal(t, len(m.records)-settled-m.out(), w.buffered())
+
+	require.LessOrEqual(t, w.entries.len(), w.maxRecords, "records")
+	require.True(t, w.outBytes <= w.maxBytes || w.out == 1, "%d bytes in flight in %d records", w.outBytes, w.out)
+	room := m.maxRecords - (len(m.records) - settled)
+	if m.held() >= m.maxBytes && len(m.records) > settled {
+		room = 0
+	}
+	require.Equal(t, room, w.room())
+	if w.empty() {
+		require.True(t, w.worthReading(), "an empty window is always worth a read")
+	}
+	if room == 0 {
+		require.False(t, w.worthReading())
+	}
+
+	var want leasestore.Checkpoint
+	if settled > 0 {
+		want = m.records[settled-1].position
+	}
+	require.Equal(t, want, w.watermark, "the watermark is the last record with nothing unsettled at or below it")
+	require.GreaterOrEqual(t, w.watermark.Compare(s.watermark), 0, "the watermark never goes back")
+	s.watermark = w.watermark
+
+	if !m.sealed {
+		at, ok := m.nextRetry()
+		gotAt, gotOK := w.nextRetry()
+		require.Equal(t, ok, gotOK)
+		require.True(t, at.Equal(gotAt), "next retry: %v, want %v", gotAt, at)
+	}
+	for sent, then := range s.sent {
+		require.True(t, proto.Equal(then, sent), "a message was changed after it was sent: %v, was %v", sent, then)
+	}
+}
+
+func TestWindowIsItsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newWindowMachine(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"add": s.add, "deliver": s.deliver, "deliver more": s.deliver, "settle": s.settle, "settle more": s.settle,
+			"time passes": s.pass, "spent settled": s.settleSpent, "spent again": s.respend, "give up": s.giveUp, "": s.check,
+		})
+		if !s.m.sealed {
+			s.finish(t)
+		}
+	})
+}
+
+// finish settles everything: nothing may be stuck.
+func (s *windowMachine) finish(t *rapid.T) {
+	for range 4 * (len(s.m.records) + 1) {
+		s.now = s.now.Add(time.Hour)
+		for _, d := range s.w.dueRetries(s.now, 3) {
+			s.w.settleSpent(d.GetDeliveryId())
+		}
+		for id := range uint64(len(s.m.records)) {
+			s.w.settleSpent(id + 1)
+		}
+		for d := s.w.next(); d != nil; d = s.w.next() {
+			require.NotEqual(t, entrySettled, s.m.of(d.GetDeliveryId()).state, "delivered after it was settled")
+		}
+		s.w.settle(0, math.MaxUint64, messages.Outcome_OUTCOME_ACK, nil)
+	}
+	require.True(t, s.w.empty(), "%d records are stuck", s.w.entries.len())
+	require.Zero(t, s.w.out)
+	require.Zero(t, s.w.outBytes)
+	require.Zero(t, s.w.held)
+	if n := len(s.m.records); n > 0 {
+		require.Equal(t, s.m.records[n-1].position, s.w.watermark)
+	}
+	require.Empty(t, s.w.keys, "keys are forgotten with their last record")
+}
+
+// windowOf is a window with records of the keys given; ids from 1, sequence numbers from 101.
+func windowOf(perKeyOrder bool, keys ...string) *window {
+	w := newWindow(len(keys)+1, 1<<20, perKeyOrder)
+	for i, key := range keys {
+		w.add(windowRecord(w.nextID(), key, i%10))
+	}
+	return w
+}
+
+func windowRecord(id uint64, key string, size int) *messages.Delivery {
+	return &messages.Delivery{
+		SequenceNumber: strconv.FormatUint(100+id, 10), PartitionKey: key, Data: make([]byte, size), Attempt: 1, DeliveryId: id,
+	}
+}
+
+func nextIDs(w *window) (ids []uint64) {
+	for d := w.next(); d != nil; d = w.next() {
+		ids = append(ids, d.GetDeliveryId())
+	}
+	return ids
+}
+
+func atOnce(int32) time.Time { return time.Unix(0, 0) }
+
+// FIELD C1: completions out of order move the watermark neither back nor too far.
+func TestWatermarkIsTheSettledPrefix(t *testing.T) {
+	w := windowOf(false, "a", "b", "c", "d", "e")
+	require.Len(t, nextIDs(w), 5)
+	for _, step := range []struct {
+		ack  uint64
+		want string
+	}{{3, ""}, {1, "101"}, {2, "103"}, {2, "103"}, {5, "103"}, {4, "105"}} {
+		w.settle(step.ack, step.ack, messages.Outcome_OUTCOME_ACK, nil)
+		require.Equal(t, step.want, w.watermark.String(), "after record %d", step.ack)
+	}
+}
+
+// FIELD C2: what is only queued is not settled by an ack of everything.
+func TestAckOfAllSettlesOnlyWhatIsInFlight(t *testing.T) {
+	w := windowOf(false, "a", "b", "c")
+	w.next()
+	require.Equal(t, 1, w.settle(0, math.MaxUint64, messages.Outcome_OUTCOME_ACK, nil))
+	require.Equal(t, "101", w.watermark.String())
+	require.Equal(t, []uint64{2, 3}, nextIDs(w))
+}
+
+func TestSettleOfAnEmptyWindow(t *testing.T) {
+	w := newWindow(10, 10, true)
+	require.Zero(t, w.settle(0, math.MaxUint64, messages.Outcome_OUTCOME_ACK, nil))
+	require.Zero(t, w.settle(1, 1, messages.Outcome_OUTCOME_ACK, nil))
+	w.settleSpent(1)
+	w.respend(1, time.Now())
+	require.Empty(t, w.dueRetries(time.Now(), 1))
+	require.True(t, w.empty())
+	require.True(t, w.watermark.IsZero())
+}
+
+func TestSettleBackwardsRangeChangesNothing(t *testing.T) {
+	w := windowOf(false, "a", "b", "c")
+	nextIDs(w)
+	require.Zero(t, w.settle(3, 1, messages.Outcome_OUTCOME_ACK, nil))
+	require.Equal(t, 3, w.out)
+}
+
+func TestPerKeyOrderLetsOtherKeysFlow(t *testing.T) {
+	w := windowOf(true, "a", "a", "b", "a", "b")
+	require.Equal(t, []uint64{1, 3}, nextIDs(w))
+	w.settle(1, 1, messages.Outcome_OUTCOME_RETRY, atOnce)
+	require.Empty(t, nextIDs(w), "the key waits for its retried record")
+	w.settle(3, 3, messages.Outcome_OUTCOME_ACK, nil)
+	require.Equal(t, []uint64{5}, nextIDs(w))
+	require.Empty(t, w.dueRetries(time.Now(), 0))
+	require.Equal(t, []uint64{1}, nextIDs(w))
+	w.settle(1, 1, messages.Outcome_OUTCOME_DROP, nil)
+	require.Equal(t, []uint64{2}, nextIDs(w))
+}
+
+func TestSpentRecordHoldsItsKeyAndTheWatermark(t *testing.T) {
+	w := windowOf(true, "a", "a", "b")
+	require.Equal(t, []uint64{1, 3}, nextIDs(w))
+	w.settle(1, 1, messages.Outcome_OUTCOME_RETRY, atOnce)
+	w.settle(3, 3, messages.Outcome_OUTCOME_ACK, nil)
+	spent := w.dueRetries(time.Now(), 1)
+	require.Len(t, spent, 1)
+	require.EqualValues(t, 1, spent[0].GetDeliveryId())
+	require.Empty(t, nextIDs(w), "its successor waits")
+	require.True(t, w.watermark.IsZero())
+	require.Zero(t, w.settle(1, 1, messages.Outcome_OUTCOME_ACK, nil), "a late ack does not settle it")
+
+	w.respend(1, time.Unix(5, 0))
+	require.Empty(t, w.dueRetries(time.Unix(4, 0), 1))
+	require.Len(t, w.dueRetries(time.Unix(5, 0), 1), 1, "it is spent again, not delivered again")
+	w.settleSpent(1)
+	require.Equal(t, "101", w.watermark.String())
+	require.Equal(t, []uint64{2}, nextIDs(w))
+}
+
+func TestRetryIsACopy(t *testing.T) {
+	w := newWindow(10, 1<<20, false)
+	first := &messages.Delivery{
+		Stream: "s", ShardId: "shard", SequenceNumber: "5", SubSequenceNumber: 2, PartitionKey: "k", Data: []byte("data"),
+		Headers: map[string]string{"a": "b"}, ArrivalUnixMillis: 9, Attempt: 1, Generation: 3, DeliveryId: 1,
+	}
+	w.add(first)
+	require.Same(t, first, w.next())
+	w.settle(1, 1, messages.Outcome_OUTCOME_RETRY, atOnce)
+	w.dueRetries(time.Now(), 0)
+	second := w.next()
+	require.NotSame(t, first, second)
+	require.EqualValues(t, 1, first.GetAttempt(), "what was sent stays as it was")
+	require.EqualValues(t, 2, second.GetAttempt())
+	second.Attempt = 1
+	require.True(t, proto.Equal(first, second), "all else is the same, new fields too: %v", second)
+}
+
+func TestLargeRecordGoesOutAlone(t *testing.T) {
+	w := newWindow(10, 10, false)
+	for id, size := range []int{4, 4, 50, 1} {
+		w.add(windowRecord(uint64(id)+1, "", size)) //nolint:gosec // small
+	}
+	require.Zero(t, w.room(), "the bytes read are over the bound")
+	require.Equal(t, []uint64{1, 2}, nextIDs(w))
+	w.settle(1, 1, messages.Outcome_OUTCOME_ACK, nil)
+	require.Empty(t, nextIDs(w), "the large one waits until it is alone")
+	w.settle(2, 2, messages.Outcome_OUTCOME_ACK, nil)
+	require.Equal(t, []uint64{3}, nextIDs(w))
+	w.settle(3, 3, messages.Outcome_OUTCOME_ACK, nil)
+	require.Equal(t, []uint64{4}, nextIDs(w))
+}
+
+func TestWindowIsWorthReading(t *testing.T) {
+	w := newWindow(4, 100, false)
+	for i, want := range []bool{true, true, true, false} {
+		require.Equal(t, want, w.worthReading(), "%d records in it", i)
+		w.add(windowRecord(w.nextID(), "", 1))
+	}
+	require.False(t, w.worthReading(), "full")
+	full := newWindow(1000, 10, false)
+	full.add(windowRecord(1, "", 10))
+	require.Zero(t, full.room(), "its bytes are full")
+	require.False(t, full.worthReading())
+	one := newWindow(1, 1, false)
+	require.True(t, one.worthReading())
+	require.Equal(t, 1, one.room())
+}
+
+// The queues inside grow, wrap around and are compacted.
+func TestWindowOfManyRecords(t *testing.T) {
+	const size, total = 3000, 20_000
+	for _, perKeyOrder := range []bool{false, true} {
+		w := newWindow(size, 1<<30, perKeyOrder)
+		var delivered []uint64
+		for len(delivered) < total {
+			for w.room() > 0 && w.nextID() <= total {
+				w.add(windowRecord(w.nextID(), strconv.FormatUint(w.nextID()%2500, 10), 1))
+			}
+			got := nextIDs(w)
+			require.NotEmpty(t, got)
+			delivered = append(delivered, got...)
+			for _, id := range slices.Backward(got) {
+				require.Equal(t, 1, w.settle(id, id, messages.Outcome_OUTCOME_ACK, nil))
+			}
+		}
+		slices.Sort(delivered)
+		require.Len(t, slices.Compact(delivered), total, "each once")
+		require.True(t, w.empty())
+		require.Equal(t, strconv.Itoa(100+total), w.watermark.String())
+	}
+}
+
+func TestGiveUpUndeliveredHoldsTheWatermark(t *testing.T) {
+	w := windowOf(false, "a", "b", "c", "d")
+	w.next()
+	w.next()
+	w.settle(2, 2, messages.Outcome_OUTCOME_RETRY, atOnce)
+	w.giveUpUndelivered()
+	require.Empty(t, nextIDs(w))
+	require.Empty(t, w.dueRetries(time.Now(), 0))
+	require.Equal(t, 1, w.out)
+	require.Equal(t, 1, w.settle(0, math.MaxUint64, messages.Outcome_OUTCOME_ACK, nil))
+	require.Equal(t, "101", w.watermark.String())
+	require.False(t, w.empty(), "what was not delivered is not settled")
+}
+
+// A batch that is retried has one due time for all its records. They come again in the order of the shard, as any
+// other records: "the order is the shard's" (StreamDescriptor.per_key_order), a DeliveryBatch is "in order".
+func TestRetriesOfOneInstantKeepTheirOrder(t *testing.T) {
+	w := windowOf(false, "a", "a", "a", "a", "a", "a", "a", "a", "a", "a")
+	want := nextIDs(w)
+	w.settle(0, math.MaxUint64, messages.Outcome_OUTCOME_RETRY, atOnce)
+	w.dueRetries(time.Now(), 0)
+	require.Equal(t, want, nextIDs(w))
+}
+
+// Protobuf enums are open: another node, or a mistake, can send any number. The record stays in flight, or
+// is settled; but it is not counted out of the window while it is still in it, or the counts of what is in flight go below zero and
+// a drain never ends.
+func TestSettleWithAnUnknownOutcome(t *testing.T) {
+	w := windowOf(false, "a", "b")
+	nextIDs(w)
+	w.settle(1, 1, messages.Outcome(99), nil)
+	w.settle(1, 1, messages.Outcome(99), nil)
+	w.settle(0, math.MaxUint64, messages.Outcome_OUTCOME_ACK, nil)
+	require.Zero(t, w.out)
+	require.Zero(t, w.outBytes)
+	require.True(t, w.empty())
+}
+
+// Headers are kept in memory like the rest of the record, and were counted as bytes when it was published.
+func TestHeadersCountAsBytes(t *testing.T) {
+	w := newWindow(10, 1000, false)
+	d := windowRecord(1, "k", 1)
+	d.Headers = map[string]string{"trace": string(make([]byte, 2000))}
+	w.add(d)
+	require.Zero(t, w.room(), "2000 bytes of headers are held and 1000 bytes are allowed")
+}

@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/test/kinesistest"
+)
+
+type demoCmd struct {
+	Records int      `default:"10000" placeholder:"N" help:"Records to publish (${default})."`
+	Shards  int      `default:"4" placeholder:"N" help:"Shards to begin with (${default})."`
+	Keys    int      `default:"100" placeholder:"N" help:"Partition keys (${default})."`
+	Rate    *float64 `placeholder:"N" help:"Records to publish per second; 0 for as many as possible. Default: so many that it takes four seconds."`
+	JSON    bool     `name:"json" help:"Print nothing but the result, as a JSON object."`
+}
+
+const (
+	demoStream     = "demo"
+	demoTime       = 4 * time.Second
+	demoPublishers = 64
+	demoShutdown   = 30 * time.Second
+	// demoStalled is how long nothing may come before what is missing is called lost.
+	demoStalled = 20 * time.Second
+	demoPoll    = 100 * time.Millisecond
+)
+
+// Help is shown below the flags.
+func (demoCmd) Help() string {
+	return "One shard is split and two are merged on the way. The exit code is 1 if a record was lost, changed, or came out of the order of its key."
+}
+
+// Validate is called by kong before anything is done.
+func (d *demoCmd) Validate() error {
+	return firstError(
+		atLeast("--records", &d.Records, 1), atLeast("--shards", &d.Shards, 1), atLeast("--keys", &d.Keys, 1), atLeast("--rate", d.Rate, 0),
+	)
+}
+
+// demoResult is what the demo prints.
+type demoResult struct {
+	Published   int     `json:"published"`
+	Delivered   int     `json:"delivered"`
+	Acked       int     `json:"acked"`
+	Lost        int     `json:"lost"`
+	Duplicates  int     `json:"duplicates"`
+	OutOfOrder  int     `json:"out_of_order"`
+	ShardsStart int     `json:"shards_start"`
+	ShardsEnd   int     `json:"shards_end"`
+	Splits      int     `json:"splits"`
+	Merges      int     `json:"merges"`
+	Seconds     float64 `json:"seconds"`
+}
+
+// demo is a demo that runs.
+type demo struct {
+	*demoCmd
+	app    *app
+	server *kinesistest.Server
+	node   *node
+	ledger *ledger
+	begun  time.Time
+
+	splits, merges int // of the resharding goroutine, and after it
+}
+
+// Run implements the command.
+func (d *demoCmd) Run(a *app) error {
+	if a.Endpoint != "" || a.Region != "" {
+		return usagef("--endpoint and --region are not for demo: it brings its own service")
+	}
+	server, err := kinesistest.Listen(a.ctx, "127.0.0.1:0", kinesistest.WithCallLog(0))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Close() }()
+	if err := server.CreateStream(demoStream, d.Shards); err != nil {
+		return usagef("--shards: %v", err)
+	}
+	run := &demo{demoCmd: d, app: a, server: server, ledger: newLedger(rand.Uint64(), d.Keys)} //nolint:gosec // a seed of test data
+	return run.run()
+}
+
+func (d *demo) run() error {
+	view := d.newView()
+	defer view.end()
+	var err error
+	d.node, err = connect(d.app.ctx, view.logger(d.app), d.server.Config(),
+		protokinesis.WithOwnerID("demo"),
+		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
+		protokinesis.WithTimings(protokinesis.Timings{
+			PollInterval: demoPoll, CheckpointInterval: 2 * demoPoll, ListEvery: time.Second,
+		}))
+	if err != nil {
+		return err
+	}
+	d.begun = time.Now()
+	_, err = d.node.Subscribe(d.app.ctx, protokinesis.Stream(demoStream, protokinesis.StartAt(protokinesis.TrimHorizon())),
+		protokinesis.HandlerFunc(func(_ context.Context, r *protokinesis.Delivery) error {
+			d.ledger.isDelivered(r.PartitionKey(), r.Data())
+			d.ledger.isAcked()
+			return nil
+		}))
+	if err != nil {
+		return errors.Join(err, d.node.close(d.app.ctx, demoShutdown))
+	}
+	view.begin()
+	err = d.work()
+	took := time.Since(d.begun)
+	view.end()
+	if closeErr := d.node.close(d.app.ctx, demoShutdown); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return d.finish(took)
+}
+
+// work publishes and reshards, and waits until everything has come.
+func (d *demo) work() error {
+	reshard := make(chan error, 1)
+	resharding, cancel := context.WithCancel(d.app.ctx)
+	defer cancel()
+	go func() { reshard <- d.reshard(resharding) }()
+	publishErr := d.publish()
+	if publishErr != nil || d.app.ctx.Err() != nil {
+		cancel() // the marks are not reached any more
+	}
+	reshardErr := <-reshard
+	if d.app.ctx.Err() != nil {
+		reshardErr = nil
+	}
+	if err := errors.Join(publishErr, reshardErr); err != nil {
+		return err
+	}
+	d.await()
+	return nil
+}
+
+// publish stores all records: each worker has keys of its own, so that the records of one key are stored in order.
+func (d *demo) publish() error {
+	workers := min(d.Keys, demoPublishers)
+	failed := make([]error, workers)
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() { failed[w] = d.publishSome(w, workers) })
+	}
+	group.Wait()
+	return errors.Join(failed...)
+}
+
+func (d *demo) publishSome(worker, workers int) error {
+	publisher := d.node.Publisher()
+	numbers := make([]int, d.Keys)
+	for i := range d.Records {
+		key := i % d.Keys
+		if key%workers != worker {
+			continue
+		}
+		if !d.pace(i) {
+			return nil
+		}
+		numbers[key]++
+		// A record on its way is not given up at a signal: its outcome would be unknown.
+		_, err := publisher.Publish(context.WithoutCancel(d.app.ctx), protokinesis.Record{
+			Stream: demoStream, PartitionKey: keyName(key), Data: d.ledger.payload(key, numbers[key]),
+		})
+		if err != nil {
+			return err
+		}
+		d.ledger.isPublished(key)
+	}
+	return nil
+}
+
+// pace waits until the i-th record is due; false when the demo was interrupted.
+func (d *demo) pace(i int) bool {
+	perSecond := float64(d.Records) / demoTime.Seconds()
+	if d.Rate != nil {
+		perSecond = *d.Rate
+	}
+	if perSecond <= 0 {
+		return d.app.ctx.Err() == nil
+	}
+	due := d.begun.Add(time.Duration(float64(i) / perSecond * float64(time.Second)))
+	wait := time.Until(due)
+	if wait <= 0 {
+		return d.app.ctx.Err() == nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.app.ctx.Done():
+		return false
+	}
+}
+
+// await waits until every record published has come, or nothing comes any more.
+func (d *demo) await() {
+	stalled := time.NewTimer(demoStalled)
+	defer stalled.Stop()
+	for {
+		t, changed := d.ledger.now()
+		if t.lost == 0 {
+			return
+		}
+		select {
+		case <-changed:
+			stalled.Reset(demoStalled)
+		case <-stalled.C:
+			return
+		}
+	}
+}
+
+// published waits until so many records are published.
+func (d *demo) published(ctx context.Context, n int) error {
+	for {
+		t, changed := d.ledger.now()
+		if t.published >= n {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// reshard splits a shard when a third of the records is published, and merges two others after two thirds.
+func (d *demo) reshard(ctx context.Context) error {
+	client := d.server.Client()
+	if err := d.published(ctx, max(1, d.Records/3)); err != nil {
+		return err
+	}
+	whole := d.openShards()[0]
+	_, err := client.SplitShard(ctx, &kinesis.SplitShardInput{
+		StreamName: aws.String(demoStream), ShardToSplit: &whole.ID, NewStartingHashKey: aws.String(middle(whole)),
+	})
+	if err != nil {
+		return fmt.Errorf("split of %s: %w", whole.ID, err)
+	}
+	d.splits++
+	if err := d.published(ctx, max(1, d.Records*2/3)); err != nil {
+		return err
+	}
+	left, right := neighbours(d.openShards(), whole.ID)
+	_, err = client.MergeShards(ctx, &kinesis.MergeShardsInput{
+		StreamName: aws.String(demoStream), ShardToMerge: &left.ID, AdjacentShardToMerge: &right.ID,
+	})
+	if err != nil {
+		return fmt.Errorf("merge of %s and %s: %w", left.ID, right.ID, err)
+	}
+	d.merges++
+	return nil
+}
+
+// openShards are the open shards in the order of their hash keys.
+func (d *demo) openShards() []kinesistest.Shard {
+	var open []kinesistest.Shard
+	for _, s := range d.server.Shards(demoStream) {
+		if s.Closed.IsZero() {
+			open = append(open, s)
+		}
+	}
+	sortByRange(open)
+	return open
+}
+
+// neighbours are two adjacent shards, if possible such that were not split off the one given.
+func neighbours(open []kinesistest.Shard, split string) (left, right kinesistest.Shard) {
+	for i := len(open) - 1; i > 0; i-- {
+		left, right = open[i-1], open[i]
+		if left.Parent != split && right.Parent != split {
+			break
+		}
+	}
+	return left, right
+}
+
+// middle is the hash key in the middle of a shard's range.
+func middle(s kinesistest.Shard) string {
+	start, end := hashKey(s.StartHash), hashKey(s.EndHash)
+	sum := new(big.Int).Add(start, end)
+	return sum.Add(sum, big.NewInt(1)).Rsh(sum, 1).String()
+}
+
+// finish prints the result.
+func (d *demo) finish(took time.Duration) error {
+	t, _ := d.ledger.now()
+	r := demoResult{
+		Published: t.published, Delivered: t.delivered, Acked: t.acked, Lost: t.lost,
+		Duplicates: t.delivered - t.first - t.damaged, OutOfOrder: t.outOfOrder,
+		ShardsStart: d.Shards, ShardsEnd: len(d.openShards()), Splits: d.splits, Merges: d.merges, Seconds: seconds(took),
+	}
+	var err error
+	if d.JSON {
+		err = encodeJSON(d.app.stdout, r)
+	} else {
+		err = r.print(d.app)
+	}
+	switch {
+	case err != nil:
+		return err
+	case t.damaged > 0:
+		return fmt.Errorf("%d records came with a payload that nobody published", t.damaged)
+	case r.Lost > 0 || r.OutOfOrder > 0:
+		return fmt.Errorf("%d records lost, %d out of order", r.Lost, r.OutOfOrder)
+	}
+	return nil
+}
+
+func (r demoResult) print(a *app) error {
+	_, err := fmt.Fprintf(a.stdout, `%d records published in %.1f s, %d delivered, %d acked
+%d lost, %d duplicates, %d out of order
+%d shards at the start, %d open at the end: %d split, %d merge
+`, r.Published, r.Seconds, r.Delivered, r.Acked, r.Lost, r.Duplicates, r.OutOfOrder, r.ShardsStart, r.ShardsEnd, r.Splits, r.Merges)
+	return err
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/actors"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// Bounds of what is sent and not answered. They are below the publisher's own (Limits.PendingRecords and PendingBytes), so that it never
+// refuses a record: the order of a key would be lost with it.
+const (
+	maxOutstanding      = 4096
+	maxOutstandingBytes = 32 << 20
+)
+
+// outstanding counts the lines that are sent and not answered. receive is the actor that gets the answers.
+type outstanding struct {
+	hopeless chan struct{} // closed when no further line can be published
+
+	mu        sync.Mutex
+	changed   *sync.Cond
+	sizes     map[uint64]int // by line
+	bytes     int
+	published int
+	failures  int
+	told      *failures
+}
+
+func newOutstanding(told *failures) *outstanding {
+	o := &outstanding{hopeless: make(chan struct{}), sizes: make(map[uint64]int), told: told}
+	o.changed = sync.NewCond(&o.mu)
+	return o
+}
+
+// begin waits for room and takes the line in; false when ctx ended first.
+func (o *outstanding) begin(ctx context.Context, l line) bool {
+	stop := context.AfterFunc(ctx, o.wake)
+	defer stop()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for ctx.Err() == nil && len(o.sizes) > 0 && (len(o.sizes) >= maxOutstanding || o.bytes+len(l.data) > maxOutstandingBytes) {
+		o.changed.Wait()
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	o.sizes[l.number] = len(l.data)
+	o.bytes += len(l.data)
+	return true
+}
+
+// wait waits until everything is answered or ctx ends.
+func (o *outstanding) wait(ctx context.Context) {
+	stop := context.AfterFunc(ctx, o.wake)
+	defer stop()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for ctx.Err() == nil && len(o.sizes) > 0 {
+		o.changed.Wait()
+	}
+}
+
+func (o *outstanding) wake() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.changed.Broadcast()
+}
+
+// receive takes the answers.
+func (o *outstanding) receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *messages.Published:
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.answered(m.GetCorrelation()) {
+			o.published++
+		}
+	case *messages.Error:
+		err := actors.FromMessage(m)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if !o.answered(m.GetCorrelation()) {
+			return
+		}
+		o.fail(m.GetCorrelation(), oneLine(err))
+		if isHopeless(err) {
+			select {
+			case <-o.hopeless:
+			default:
+				close(o.hopeless)
+			}
+		}
+	}
+}
+
+// isHopeless reports whether other records will fail in the same way.
+func isHopeless(err error) bool {
+	var api smithy.APIError
+	return errors.Is(err, protokinesis.ErrConfig) || errors.Is(err, protokinesis.ErrNotConnected) ||
+		errors.As(err, &api) && api.ErrorCode() == (*types.ResourceNotFoundException)(nil).ErrorCode()
+}
+
+func (o *outstanding) answered(number uint64) bool {
+	size, ok := o.sizes[number]
+	if ok {
+		delete(o.sizes, number)
+		o.bytes -= size
+		o.changed.Broadcast()
+	}
+	return ok
+}
+
+// failed notes a line that was not even sent.
+func (o *outstanding) failed(number uint64, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fail(number, text)
+}
+
+func (o *outstanding) fail(number uint64, text string) {
+	o.failures++
+	o.told.add(number, text)
+}
+
+func (o *outstanding) result() publishResult {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return publishResult{Published: o.published, Failed: o.failures}
+}

@@ -1,0 +1,257 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/actors"
+	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/kinesistest"
+	"github.com/protokinesis/protokinesis/test/probe"
+)
+
+// The benchmarks run a loop on the bare SDK client and the library in turn against the same embedded service, and report the
+// library's rate as a ratio of the loop's ("x-bare": above 1 is faster) beside its allocations per record over the loop's ("allocs-over"): these
+// machines are noisy, and only figures of one run can be compared. Run them with
+//
+//	make bench
+//
+// The record size is 512 bytes, read pacing is off, and the service runs in the same process, so it competes for the cores.
+
+const (
+	benchStream  = "bench"
+	benchSize    = 512
+	benchRecords = 100_000
+)
+
+// filled is a service with so many records, spread over its shards.
+func filled(b *testing.B, shards, records int) *kinesistest.Server {
+	b.Helper()
+	srv := kinesistest.Start(b, kinesistest.WithCallLog(0))
+	if err := srv.Service.CreateStream(benchStream, shards); err != nil {
+		b.Fatal(err)
+	}
+	data := make([]byte, benchSize)
+	for i := range records {
+		if _, _, err := srv.Service.Put(benchStream, "key-"+strconv.Itoa(i%1000), data); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return srv
+}
+
+// measured is what one run took.
+type measured struct {
+	seconds float64
+	allocs  float64
+	cpu     float64
+}
+
+func measure(f func()) measured {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, start := cpuSeconds(), time.Now()
+	f()
+	m := measured{seconds: time.Since(start).Seconds(), cpu: cpuSeconds() - cpu}
+	runtime.ReadMemStats(&after)
+	m.allocs = float64(after.Mallocs - before.Mallocs)
+	return m
+}
+
+// compare runs both in turn and reports the median ratio.
+func compare(b *testing.B, records int, bare, ours func() measured) {
+	b.Helper()
+	bare()
+	ours() // warm connections and code
+	var ratios, cpu, allocs, rates []float64
+	for range b.N {
+		for range 3 {
+			m, o := bare(), ours()
+			ratios = append(ratios, m.seconds/o.seconds)
+			cpu = append(cpu, o.cpu/m.cpu)
+			allocs = append(allocs, (o.allocs-m.allocs)/float64(records))
+			rates = append(rates, float64(records)/o.seconds)
+		}
+	}
+	b.ReportMetric(median(ratios), "x-bare")
+	b.ReportMetric(median(cpu), "x-bare-cpu")
+	b.ReportMetric(median(allocs), "allocs-over")
+	b.ReportMetric(median(rates), "records/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+// bareLoop reads a whole shard as plain code on the SDK would.
+func bareLoop(b *testing.B, client *kinesis.Client, shard string, want int) {
+	ctx := context.Background()
+	it, err := client.GetShardIterator(ctx, &kinesis.GetShardIteratorInput{
+		StreamName: aws.String(benchStream), ShardId: aws.String(shard), ShardIteratorType: types.ShardIteratorTypeTrimHorizon,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	next := it.ShardIterator
+	for got := 0; got < want; {
+		out, err := client.GetRecords(ctx, &kinesis.GetRecordsInput{ShardIterator: next, Limit: aws.Int32(1000)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		got += len(out.Records)
+		next = out.NextShardIterator
+	}
+}
+
+// acker acks everything and says when it has seen so many records.
+func acker(system *actor.ActorSystem, want int) (*actor.PID, <-chan struct{}) {
+	done := make(chan struct{})
+	got := 0
+	count := func(n int) {
+		before := got
+		got += n
+		if before < want && got >= want {
+			close(done)
+		}
+	}
+	return system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
+		switch m := c.Message().(type) {
+		case *messages.DeliveryBatch:
+			c.Respond(m.Ack())
+			count(len(m.GetDeliveries()))
+		case *messages.Delivery:
+			c.Respond(m.Ack())
+			count(1)
+		}
+	})), done
+}
+
+// consumeOurs reads the stream once through a subscription.
+func consumeOurs(b *testing.B, srv *kinesistest.Server, want int, subscriber func(*actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}),
+	options ...protokinesis.StreamOption,
+) measured {
+	b.Helper()
+	ctx := context.Background()
+	system := probe.NewSystem(b)
+	sys := protokinesis.New(system, protokinesis.WithEndpoint(srv.URL()), protokinesis.WithTestCredentials(),
+		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}))
+	if err := sys.Connect(ctx); err != nil {
+		b.Fatal(err)
+	}
+	to, done := subscriber(system)
+	m := measure(func() {
+		_, err := sys.Subscribe(ctx, protokinesis.Stream(benchStream, append(options, protokinesis.StartAt(protokinesis.TrimHorizon()))...), to)
+		if err != nil {
+			b.Fatal(err)
+		}
+		<-done
+	})
+	if err := sys.Shutdown(ctx); err != nil {
+		b.Fatal(err)
+	}
+	return m
+}
+
+func benchConsume(b *testing.B, to func(*actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}), options ...protokinesis.StreamOption) {
+	b.Helper()
+	srv := filled(b, 1, benchRecords)
+	client := actors.NewClients(srv.Config()).Data.(*kinesis.Client)
+	compare(b, benchRecords,
+		func() measured {
+			return measure(func() { bareLoop(b, client, "shardId-000000000000", benchRecords) })
+		},
+		func() measured { return consumeOurs(b, srv, benchRecords, to, options...) })
+}
+
+func toActor(system *actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}) {
+	pid, done := acker(system, benchRecords)
+	return protokinesis.Actor(pid), done
+}
+
+// BenchmarkConsumeBatches: one shard, delivered in batches to an actor, acked, checkpointed in memory.
+func BenchmarkConsumeBatches(b *testing.B) {
+	benchConsume(b, toActor, protokinesis.Batches(500))
+}
+
+// BenchmarkConsumeSingly: the same with a message per record.
+func BenchmarkConsumeSingly(b *testing.B) { benchConsume(b, toActor) }
+
+// BenchmarkConsumeHandler: the same with a HandlerFunc, 16 in parallel, in order per key.
+func BenchmarkConsumeHandler(b *testing.B) {
+	benchConsume(b, func(*actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}) {
+		var got atomic.Int64
+		done := make(chan struct{})
+		return protokinesis.HandlerFunc(func(context.Context, *protokinesis.Delivery) error {
+			if got.Add(1) == benchRecords {
+				close(done)
+			}
+			return nil
+		}), done
+	})
+}
+
+// BenchmarkPublish: 1,000 goroutines publish a key each, against a loop of PutRecords(500).
+func BenchmarkPublish(b *testing.B) {
+	const senders, each = 1000, 50
+	srv := kinesistest.Start(b, kinesistest.WithCallLog(0))
+	client := actors.NewClients(srv.Config()).Data.(*kinesis.Client)
+	data := make([]byte, benchSize)
+	fresh := func() {
+		_, _ = client.DeleteStream(context.Background(), &kinesis.DeleteStreamInput{StreamName: aws.String(benchStream)})
+		if err := srv.Service.CreateStream(benchStream, 4); err != nil {
+			b.Fatal(err)
+		}
+	}
+	compare(b, senders*each, func() measured {
+		fresh()
+		return measure(func() { barePuts(b, client, data, senders*each) })
+	}, func() measured {
+		fresh()
+		system := probe.NewSystem(b)
+		sys := protokinesis.New(system, protokinesis.WithEndpoint(srv.URL()), protokinesis.WithTestCredentials())
+		if err := sys.Connect(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		m := measure(func() {
+			var wg sync.WaitGroup
+			for s := range senders {
+				wg.Go(func() {
+					key := "key-" + strconv.Itoa(s)
+					for range each {
+						if _, err := sys.Publisher().Publish(context.Background(), protokinesis.Record{Stream: benchStream, PartitionKey: key, Data: data}); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+		if err := sys.Shutdown(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		return m
+	})
+}
+
+func barePuts(b *testing.B, client *kinesis.Client, data []byte, n int) {
+	for sent := 0; sent < n; sent += 500 {
+		entries := make([]types.PutRecordsRequestEntry, 500)
+		for i := range entries {
+			entries[i] = types.PutRecordsRequestEntry{Data: data, PartitionKey: aws.String(fmt.Sprintf("key-%d", (sent+i)%1000))}
+		}
+		if _, err := client.PutRecords(context.Background(), &kinesis.PutRecordsInput{StreamName: aws.String(benchStream), Records: entries}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
