@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/protokinesis/protokinesis/actors"
 	"github.com/protokinesis/protokinesis/messages"
 )
 
@@ -47,15 +46,13 @@ const (
 // many records wait it blocks until there is room or ctx ends. Errors: ErrInvalid (before any I/O), ErrPublish, ErrOverloaded
 // (when ctx ended while blocked), ErrTimeout, ErrNotConnected.
 func (p *Publisher) Publish(ctx context.Context, r Record) (Receipt, error) {
-	n := actors.NextCorrelation()
-	request := &messages.Publish{
-		Stream: r.Stream, Data: r.Data, ExplicitHashKey: r.ExplicitHashKey, Headers: r.Headers, Correlation: n,
-	}
+	var key *string
 	if r.PartitionKey != "" {
-		request.PartitionKey = &r.PartitionKey
+		key = &r.PartitionKey
 	}
 	for pause := overloadFirst; ; pause = min(2*pause, overloadMax) {
-		published, err := as[*messages.Published](p.system.ask(ctx, r.Stream, request, n))
+		answer, err := p.system.asker.Publish(ctx, p.system.pid, r.Stream, r.Data, key, r.ExplicitHashKey, r.Headers)
+		published, err := as[*messages.Published](answer, deadline(err, r.Stream))
 		if err == nil {
 			return Receipt{
 				Shard: published.GetShardId(), SequenceNumber: published.GetSequenceNumber(),

@@ -182,19 +182,21 @@ func (s *System) ask(ctx context.Context, stream string, request any, correlatio
 	return s.askPID(ctx, s.pid, stream, request, correlation)
 }
 
-// askPID gives the end of ctx its kind.
 func (s *System) askPID(ctx context.Context, to *actor.PID, stream string, request any, correlation uint64) (any, error) {
 	answer, err := s.asker.Ask(ctx, to, request, correlation)
-	if err != nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrTimeout) {
-		var own *Error
-		if !errors.As(err, &own) {
-			return nil, &Error{
-				Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Stream: stream, Cause: err, OutcomeUnknown: true,
-				Text: "no answer before the context's deadline",
-			}
-		}
+	return answer, deadline(err, stream)
+}
+
+// deadline gives the end of a context by its deadline its kind.
+func deadline(err error, stream string) error {
+	var own *Error
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &own) {
+		return err
 	}
-	return answer, err
+	return &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Stream: stream, Cause: err, OutcomeUnknown: true,
+		Text: "no answer before the context's deadline",
+	}
 }
 
 func as[T any](answer any, err error) (T, error) {

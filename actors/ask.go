@@ -14,11 +14,22 @@ import (
 // asker takes the one answer to a Go caller's request. It stands in the process registry like an actor. The library's
 // own futures are not used: an answer at the moment of their time-out races, and they can't take a Go error.
 type asker struct {
+	owner   *Asker
 	pid     *actor.PID
 	answers chan any
-	// waiting is the correlation of the request under way; what carries another is of an abandoned one.
+	// waiting is the correlation of the request under way, with abandoned set when its caller has gone; what carries
+	// another is of an earlier one.
 	waiting atomic.Uint64
+
+	// A record to be published and its envelope are part of the asker, so that publishing allocates neither. They are written again only
+	// after their answer has come.
+	publish  messages.Publish
+	key      string
+	envelope actor.MessageEnvelope
 }
+
+// abandoned marks a request whose caller has gone; the asker is free again when its answer comes.
+const abandoned = 1 << 63
 
 // failureTaker is what can be told a failure as it is, with the SDK's error in it, because it is in this process.
 type failureTaker interface {
@@ -58,16 +69,45 @@ func (a *Asker) Ask(ctx context.Context, to *actor.PID, request any, correlation
 	q := a.get()
 	q.waiting.Store(correlation)
 	a.system.Root.RequestWithCustomSender(to, request, q.pid)
+	return q.wait(ctx, correlation)
+}
+
+// Publish asks a broker to store a record; key nil is a random one.
+func (a *Asker) Publish(ctx context.Context, to *actor.PID, stream string, data []byte, key *string, hashKey string,
+	headers map[string]string,
+) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	q, correlation := a.get(), NextCorrelation()
+	m := &q.publish
+	m.Stream, m.Data, m.ExplicitHashKey, m.Headers, m.Correlation, m.PartitionKey = stream, data, hashKey, headers, correlation, nil
+	if key != nil {
+		q.key = *key
+		m.PartitionKey = &q.key
+	}
+	q.envelope = actor.MessageEnvelope{Message: m, Sender: q.pid}
+	q.waiting.Store(correlation)
+	a.system.Root.Send(to, &q.envelope)
+	return q.wait(ctx, correlation)
+}
+
+func (q *asker) wait(ctx context.Context, correlation uint64) (any, error) {
+	if ctx.Done() == nil { // a plain receive is cheaper than a select
+		answer := <-q.answers
+		q.owner.put(q)
+		return result(answer)
+	}
 	select {
 	case answer := <-q.answers:
-		a.put(q)
+		q.owner.put(q)
 		return result(answer)
 	case <-ctx.Done():
 	}
-	if !q.waiting.CompareAndSwap(correlation, 0) {
+	if !q.waiting.CompareAndSwap(correlation, correlation|abandoned) {
 		<-q.answers // it came at the same moment, and may not stay for the next request
+		q.owner.put(q)
 	}
-	a.put(q)
 	return nil, ctx.Err()
 }
 
@@ -80,7 +120,7 @@ func (a *Asker) get() *asker {
 		return q
 	}
 	a.mu.Unlock()
-	q := &asker{answers: make(chan any, 1)}
+	q := &asker{owner: a, answers: make(chan any, 1)}
 	for {
 		pid, ok := a.system.ProcessRegistry.Add(q, "protokinesis-ask"+a.system.ProcessRegistry.NextId())
 		if ok {
@@ -113,11 +153,21 @@ func result(answer any) (any, error) {
 // is of this request, as earlier ones were answered.
 func (q *asker) take(correlation uint64, answer any) {
 	waiting := q.waiting.Load()
-	if waiting == 0 || (correlation != 0 && correlation != waiting) {
+	if waiting == 0 || (correlation != 0 && correlation != waiting&^abandoned) || !q.waiting.CompareAndSwap(waiting, 0) {
+		q.retake(correlation, answer, waiting)
 		return
 	}
-	if q.waiting.CompareAndSwap(waiting, 0) {
-		q.answers <- answer
+	if waiting&abandoned != 0 {
+		q.owner.put(q)
+		return
+	}
+	q.answers <- answer
+}
+
+// retake tries once more if the caller has just gone; else the answer is of no request.
+func (q *asker) retake(correlation uint64, answer any, before uint64) {
+	if now := q.waiting.Load(); now != before && now == before|abandoned {
+		q.take(correlation, answer)
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-
-	"github.com/protokinesis/protokinesis/messages"
 )
 
 // outbox is what a publisher has accepted and not answered: pure state.
@@ -28,18 +26,19 @@ type keyQueue struct {
 	head, tail *outgoing
 }
 
-// outgoing is one record.
+// outgoing is one record. It has all that is needed of its request, which belongs to its sender again once it is answered.
 type outgoing struct {
-	request  *messages.Publish
-	sender   *actor.PID
-	key      string
-	data     []byte // with the header envelope
-	size     int
-	deadline time.Time
-	failures int
-	unknown  bool // a try may have stored it
-	queue    *keyQueue
-	next     *outgoing
+	sender      *actor.PID
+	correlation uint64
+	key         string
+	hashKey     string
+	data        []byte // with the header envelope
+	size        int
+	deadline    time.Time
+	failures    int
+	unknown     bool // a try may have stored it
+	queue       *keyQueue
+	next        *outgoing
 }
 
 func newOutbox() *outbox { return &outbox{keys: make(map[string]*keyQueue)} }

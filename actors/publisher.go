@@ -42,7 +42,8 @@ type publisher struct {
 	timers   *timers
 	out      *outbox
 	sending  []*outgoing
-	failures int // of whole requests, or with failed entries, in a row
+	spare    []*outgoing // answered, to be used again; as many as a request holds
+	failures int         // of whole requests, or with failed entries, in a row
 	flushing bool
 }
 
@@ -128,7 +129,7 @@ func (p *publisher) onTimer(c actor.Context, name timerName) {
 
 // onPublish takes a record in, unless it is wrong or there are too many.
 func (p *publisher) onPublish(c actor.Context, m *messages.Publish) {
-	if err := checkPublish(m, p.cfg.Limits); err != nil {
+	if err := checkRecord(m, p.cfg.Limits); err != nil {
 		answer(c.ActorSystem(), c.Sender(), err, m.GetCorrelation())
 		return
 	}
@@ -141,9 +142,10 @@ func (p *publisher) onPublish(c actor.Context, m *messages.Publish) {
 		}, m.GetCorrelation())
 		return
 	}
-	o := &outgoing{
-		request: m, sender: c.Sender(), data: wrapEnvelope(m.GetHeaders(), m.GetData()), size: size,
-		deadline: time.Now().Add(p.cfg.Timings.PublishDeadline),
+	o := p.unused()
+	*o = outgoing{
+		sender: c.Sender(), correlation: m.GetCorrelation(), hashKey: m.GetExplicitHashKey(), size: size,
+		data: wrapEnvelope(m.GetHeaders(), m.GetData()), deadline: time.Now().Add(p.cfg.Timings.PublishDeadline),
 	}
 	if m.PartitionKey != nil {
 		o.key = m.GetPartitionKey()
@@ -153,6 +155,16 @@ func (p *publisher) onPublish(c actor.Context, m *messages.Publish) {
 	}
 	p.out.add(o)
 	p.send()
+}
+
+// unused is memory for a record: of one that was answered, if there is any.
+func (p *publisher) unused() *outgoing {
+	if n := len(p.spare); n > 0 {
+		o := p.spare[n-1]
+		p.spare = p.spare[:n-1]
+		return o
+	}
+	return new(outgoing)
 }
 
 // randomKey spreads records without a key over the shards.
@@ -181,8 +193,8 @@ func putInput(ref streamRef, batch []*outgoing) *kinesis.PutRecordsInput {
 	for i, o := range batch {
 		e := &in.Records[i]
 		e.Data, e.PartitionKey = o.data, &o.key
-		if h := o.request.ExplicitHashKey; h != "" {
-			e.ExplicitHashKey = &o.request.ExplicitHashKey
+		if o.hashKey != "" {
+			e.ExplicitHashKey = &o.hashKey
 		}
 	}
 	return in
@@ -208,26 +220,35 @@ func (p *publisher) onPutDone(c actor.Context, m putDone) {
 		p.failures = 0
 	}
 	p.send()
-	for _, r := range v.done {
-		p.answer(c, r)
-	}
+	p.answerAll(c, v.done)
 	p.checkFlushed(c)
 }
 
-func (p *publisher) answer(c actor.Context, r settledRecord) {
-	sender := r.record.sender
+// answerAll tells the senders. The answers of a request share a block of memory.
+func (p *publisher) answerAll(c actor.Context, done []settledRecord) {
+	block := make([]messages.Published, len(done))
+	for i, r := range done {
+		p.answer(c, r, &block[i])
+		if len(p.spare) < maxPutRecords {
+			*r.record = outgoing{}
+			p.spare = append(p.spare, r.record)
+		}
+	}
+}
+
+func (p *publisher) answer(c actor.Context, r settledRecord, published *messages.Published) {
+	o := r.record
 	switch {
-	case sender == nil:
+	case o.sender == nil:
 		if r.err != nil {
 			p.log().Warn("record not stored, and nobody to tell", slog.Any("error", r.err))
 		}
 	case r.err != nil:
-		answer(c.ActorSystem(), sender, r.err, r.record.request.GetCorrelation())
+		answer(c.ActorSystem(), o.sender, r.err, o.correlation)
 	default:
-		c.Send(sender, &messages.Published{
-			ShardId: r.shard, SequenceNumber: r.sequence, PossibleDuplicate: r.record.unknown,
-			Correlation: r.record.request.GetCorrelation(),
-		})
+		published.ShardId, published.SequenceNumber = r.shard, r.sequence
+		published.PossibleDuplicate, published.Correlation = o.unknown, o.correlation
+		c.Send(o.sender, published)
 	}
 }
 
@@ -260,7 +281,7 @@ func (p *publisher) giveUp(c actor.Context, why string) {
 	p.out.all(func(o *outgoing) {
 		answer(c.ActorSystem(), o.sender, &Error{
 			Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: p.stream, Text: why, OutcomeUnknown: o.unknown || onItsWay[o],
-		}, o.request.GetCorrelation())
+		}, o.correlation)
 	})
 	p.out, p.sending = newOutbox(), nil
 }

@@ -235,13 +235,18 @@ const maxPartitionKey = 256
 // maxHashKey is 2^128-1, the last hash key.
 const maxHashKey = "340282366920938463463374607431768211455"
 
-// checkPublish checks a record. Bytes count as the service counts them: data, with the header envelope, and partition key
-// in UTF-8.
+// checkPublish checks a record and the name of its stream.
 func checkPublish(m *messages.Publish, l Limits) *Error {
 	if _, err := parseStream(m.GetStream()); err != nil {
 		err.Field = "stream"
 		return err
 	}
+	return checkRecord(m, l)
+}
+
+// checkRecord checks a record whose stream's name is known to be right. Bytes count as the service counts them: data, with the
+// header envelope, and partition key in UTF-8.
+func checkRecord(m *messages.Publish, l Limits) *Error {
 	if m.PartitionKey != nil {
 		switch n := utf8.RuneCountInString(m.GetPartitionKey()); {
 		case n == 0:

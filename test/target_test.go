@@ -69,7 +69,7 @@ func emulator(tb testing.TB, name, endpoint string) *target {
 		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: transport},
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 	}
-	return &target{name: name, config: config, client: kinesis.NewFromConfig(config), poll: 50 * time.Millisecond}
+	return &target{name: name, config: config, client: kinesis.NewFromConfig(config), poll: 200 * time.Millisecond}
 }
 
 var streams atomic.Int64
@@ -120,7 +120,7 @@ func (s *target) configured(t *testing.T, options ...protokinesis.Option) *node 
 // timings let a test see in milliseconds what takes seconds in service.
 func (s *target) timings() protokinesis.Timings {
 	return protokinesis.Timings{
-		PollInterval: s.poll, ListEvery: 20 * s.poll, CheckpointInterval: 20 * time.Millisecond, ShutdownTimeout: 10 * time.Second,
+		PollInterval: s.poll, ListEvery: max(100*time.Millisecond, 2*s.poll), CheckpointInterval: 20 * time.Millisecond, ShutdownTimeout: 10 * time.Second,
 	}
 }
 

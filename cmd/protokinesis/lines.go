@@ -27,7 +27,7 @@ func readLines(from io.Reader, stop <-chan struct{}) <-chan line {
 		for number := uint64(1); ; number++ {
 			l, err := readLine(in)
 			l.number = number
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return
 			}
 			l.readErr = err

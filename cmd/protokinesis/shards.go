@@ -49,8 +49,7 @@ func (s *shardsCmd) Run(a *app) error {
 }
 
 func explainStream(stream streamName, err error) error {
-	var missing *types.ResourceNotFoundException
-	if errors.As(err, &missing) {
+	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
 		return fmt.Errorf("stream %q does not exist: %w (check the name and the region)", stream, err)
 	}
 	return fmt.Errorf("the shards of stream %q can't be listed: %w (check the endpoint, the region and the credentials)", stream, err)

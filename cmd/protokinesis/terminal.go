@@ -27,7 +27,7 @@ func asFile(w io.Writer) *os.File {
 // terminal is the terminal behind a writer, or nil.
 func terminal(w io.Writer) *os.File {
 	f := asFile(w)
-	if f == nil || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is a small number
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
 	return f
@@ -35,7 +35,7 @@ func terminal(w io.Writer) *os.File {
 
 // terminalSize is the size of a terminal, or the usual one.
 func terminalSize(f *os.File) (width, height int) {
-	width, height, err := term.GetSize(int(f.Fd())) //nolint:gosec // a file descriptor is a small number
+	width, height, err := term.GetSize(int(f.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
 		return 80, 24
 	}

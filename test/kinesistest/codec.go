@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -24,7 +25,8 @@ var (
 
 // codecFor picks the format by content type; what is not CBOR is taken for JSON.
 func codecFor(contentType string) *codec {
-	if contentType == cborCodec.contentType {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	if strings.EqualFold(strings.TrimSpace(mediaType), cborCodec.contentType) {
 		return cborCodec
 	}
 	return jsonCodec

@@ -3,7 +3,11 @@ package kinesistest
 import (
 	"fmt"
 	"net/http"
+
+	"github.com/aws/smithy-go"
 )
+
+var _ smithy.APIError = (*apiError)(nil)
 
 // Error codes of Amazon Kinesis that the service answers with; they serve [Error] and [Partial] too.
 const (
@@ -30,6 +34,18 @@ type apiError struct {
 }
 
 func (e *apiError) Error() string { return e.code + ": " + e.message }
+
+// ErrorCode, ErrorMessage and ErrorFault make the error a [smithy.APIError], like those of the SDK.
+func (e *apiError) ErrorCode() string { return e.code }
+
+func (e *apiError) ErrorMessage() string { return e.message }
+
+func (e *apiError) ErrorFault() smithy.ErrorFault {
+	if e.status() == http.StatusBadRequest {
+		return smithy.FaultClient
+	}
+	return smithy.FaultServer
+}
 
 // status is the HTTP status that goes with the code: everything is the client's fault except the
 // failures that name the service.

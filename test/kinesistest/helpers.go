@@ -47,8 +47,9 @@ func asError(fail *apiError) error {
 	return fmt.Errorf("kinesistest: %w", fail)
 }
 
-// Put stores a record as PutRecord would, without a call over the wire; faults do not touch it. It
-// returns where the record went.
+// Put stores a record as PutRecord would, limits included, but without a call over the wire: faults
+// do not touch it and it is not logged. It returns where the record went; an error is a
+// [smithy.APIError] like those of the SDK.
 func (s *Service) Put(stream, key string, data []byte) (shardID, sequenceNumber string, err error) {
 	p := newPutEntry(key, "", data)
 	if p.raw == nil {

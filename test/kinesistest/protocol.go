@@ -3,7 +3,6 @@ package kinesistest
 import (
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"sync"
@@ -69,11 +68,7 @@ var bodies = sync.Pool{New: func() any { return new([]byte) }}
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{svc: s, w: w, r: r, now: s.clock.Now()}
 	x.id = fmt.Sprintf("00000000-0000-4000-8000-%012x", s.requests.Add(1))
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		mediaType = ""
-	}
-	x.codec = codecFor(mediaType)
+	x.codec = codecFor(r.Header.Get("Content-Type"))
 	if r.URL.Path == "/healthz" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		x.write(http.StatusOK, nil)
 		return

@@ -109,7 +109,8 @@ func parsePutRecords(c *codec, body []byte) (request, error) {
 		}
 		switch string(key) {
 		case "Records":
-			r.entries = make([]putEntry, 0, maxPutRecords)
+			const smallRecord = 64 // bytes of JSON; only a guess at how many records follow
+			r.entries = make([]putEntry, 0, min(maxPutRecords, 1+len(body)/smallRecord))
 			return in.array(record)
 		case "DryRun":
 			return in.boolInto(&r.dryRun)

@@ -76,7 +76,8 @@ func event(t *testing.T, stream *kinesis.SubscribeToShardEventStream) (types.Sub
 // records reads events until n records have come.
 func records(t *testing.T, stream *kinesis.SubscribeToShardEventStream, n int) (data []string, last types.SubscribeToShardEvent) {
 	t.Helper()
-	for len(data) < n {
+	for began := time.Now(); len(data) < n; {
+		require.Less(t, time.Since(began), 20*time.Second, "%d of %d records", len(data), n)
 		var ok bool
 		last, ok = event(t, stream)
 		require.True(t, ok, "the stream ended: %v", stream.Err())
@@ -188,7 +189,10 @@ func TestSubscribeTakesOver(t *testing.T) {
 	f.Clock().Advance(time.Millisecond)
 	second := f.subscribe(t, consumer, horizonPosition)
 	require.NoError(t, ended(t, first))
-	f.load(t, "0")
+	_, err = f.client.PutRecord(t.Context(), &kinesis.PutRecordInput{
+		StreamName: aws.String(streamName), PartitionKey: aws.String("k"), ExplicitHashKey: aws.String("0"), Data: []byte("0"),
+	})
+	require.NoError(t, err)
 	records(t, second, 1)
 }
 

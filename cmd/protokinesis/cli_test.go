@@ -1,0 +1,111 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestHelp(t *testing.T) {
+	t.Setenv("COLUMNS", "100")
+	for name, args := range map[string][]string{
+		"help": {"--help"}, "help-demo": {"demo", "--help"}, "help-serve": {"serve", "--help"},
+		"help-consume": {"consume", "--help"}, "help-publish": {"publish", "--help"},
+		"help-shards": {"shards", "--help"}, "help-leases": {"leases", "--help"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := cliRun(t, "", args...)
+			require.Equal(t, exitDone, r.code)
+			require.Empty(t, r.stderr)
+			golden(t, name, r.stdout)
+		})
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	lease := filepath.Join(t.TempDir(), "leases.db")
+	for _, c := range []struct {
+		names string // what the message must say
+		args  []string
+	}{
+		{"expected one of", nil},
+		{"nonsense", []string{"nonsense"}},
+		{"--nonsense", []string{"consume", "s", "--nonsense"}},
+		{"<stream>", []string{"consume"}},
+		{"<stream>", []string{"consume", "a/b"}},
+		{"<stream>", []string{"consume", "arn:aws:sqs:us-east-1:000000000000:stream/s"}},
+		{"--endpoint", []string{"consume", "s", "--endpoint", "localhost"}},
+		{"--log-level", []string{"consume", "s", "--log-level", "loud"}},
+		{"--from", []string{"consume", "s", "--from", "yesterday"}},
+		{"--from", []string{"consume", "s", "--from", "shardId-000000000000@"}},
+		{"--from", []string{"consume", "s", "--from", "shardId-000000000000@12x"}},
+		{"--from", []string{"consume", "s", "--from", "1969-12-31T00:00:00Z"}},
+		{"--lease-store", []string{"consume", "s", "--lease-store", "redis"}},
+		{"--lease-store", []string{"consume", "s", "--lease-store", "file:"}},
+		{"--count", []string{"consume", "s", "--count", "0"}},
+		{"--for", []string{"consume", "s", "--for=-1s"}},
+		{"--output", []string{"consume", "s", "--output", "xml"}},
+		{"--exec and --output", []string{"consume", "s", "--output", "raw", "--exec", "cat"}},
+		{"--window", []string{"consume", "s", "--window", "0"}},
+		{"--parallel", []string{"consume", "s", "--parallel", "0"}},
+		{"--create-if-missing", []string{"consume", "s", "--create-if-missing", "0"}},
+		{"--poll-interval", []string{"consume", "s", "--poll-interval=-1s"}},
+		{"--read-rate", []string{"consume", "s", "--read-rate", "0"}},
+		{"--lease-ttl", []string{"consume", "s", "--lease-ttl", "0s"}},
+		{"--renew-every", []string{"consume", "s", "--lease-ttl", "1s", "--renew-every", "1s"}},
+		{"--list-every", []string{"consume", "s", "--list-every", "0s"}},
+		{"--shutdown-timeout", []string{"consume", "s", "--shutdown-timeout", "0s"}},
+		{"--partition-key and --key-field", []string{"publish", "s", "--partition-key", "a", "--key-field", "b"}},
+		{"--partition-key", []string{"publish", "s", "--partition-key", ""}},
+		{"--key-field", []string{"publish", "s", "--key-field", ""}},
+		{"--header", []string{"publish", "s", "--header", "a"}},
+		{"--header", []string{"publish", "s", "--header", "a=1", "--header", "a=2"}},
+		{"--output", []string{"publish", "s", "--output", "raw"}},
+		{"--create-if-missing", []string{"publish", "s", "--create-if-missing", "0"}},
+		{"--shutdown-timeout", []string{"publish", "s", "--shutdown-timeout", "0s"}},
+		{"--records", []string{"demo", "--records", "0"}},
+		{"--shards", []string{"demo", "--shards", "0"}},
+		{"--keys", []string{"demo", "--keys", "0"}},
+		{"--rate", []string{"demo", "--rate=-1"}},
+		{"--endpoint", []string{"demo", "--endpoint", "http://127.0.0.1:1"}},
+		{"--lease-store", []string{"leases"}},
+		{"--lease-store", []string{"leases", "--lease-store", "memory"}},
+	} {
+		args := c.args
+		if len(args) > 0 && args[0] == "consume" {
+			args = append([]string{"consume", "--lease-store", fileScheme + lease}, args[1:]...)
+		}
+		r := cliRun(t, "", args...)
+		assert.Equal(t, exitUsage, r.code, "%q", c.args)
+		assert.Contains(t, r.stderr, c.names, "%q", c.args)
+		assert.Len(t, splitLines(r.stderr), 1, "%q", c.args)
+		assert.Empty(t, r.stdout, "%q", c.args)
+	}
+	_, err := os.Stat(lease)
+	require.ErrorIs(t, err, os.ErrNotExist, "nothing was opened")
+}
+
+func TestNoRegion(t *testing.T) {
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
+	for _, command := range []string{"consume", "publish", "shards"} {
+		r := cliRun(t, "", command, "s")
+		assert.Equal(t, exitFailed, r.code)
+		assert.Contains(t, r.stderr, "--region")
+	}
+}
+
+func TestMissingStream(t *testing.T) {
+	s := newService(t)
+	for _, command := range []string{"consume", "publish", "shards"} {
+		r := s.run("a line\n", command, "nowhere", "--log-level", "error")
+		assert.Equal(t, exitFailed, r.code, command)
+		assert.Contains(t, r.stderr, "nowhere", command)
+		assert.NotContains(t, r.stderr, "RequestID", command)
+	}
+}

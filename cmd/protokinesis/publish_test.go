@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis/test/kinesistest"
+)
+
+func TestPublish(t *testing.T) {
+	s := newService(t)
+	long := strings.Repeat("x", 200_000)
+	r := s.run("a\n\n"+long+"\nlast", "publish", "s", "--create-if-missing", "2", "--partition-key", "k")
+	require.Equal(t, exitDone, r.code, r.stderr)
+	require.Regexp(t, `^4 records published, 0 failed, in \d+\.\d{3} s\n$`, r.stdout)
+	var got []string
+	for _, record := range s.Records("s") {
+		require.Equal(t, "k", record.PartitionKey)
+		got = append(got, string(record.Data))
+	}
+	require.Equal(t, []string{"a", "", long, "last"}, got)
+}
+
+func TestPublishKeepsTheOrderOfKeys(t *testing.T) {
+	s := newService(t)
+	require.NoError(t, s.CreateStream("s", 3))
+	var in strings.Builder
+	const n, keys = 3000, 50
+	for i := range n {
+		fmt.Fprintf(&in, `{"k":%d,"n":%d}`+"\n", i%keys, i)
+	}
+	r := s.run(in.String(), "publish", "s", "--key-field", "k", "--output", "json")
+	require.Equal(t, exitDone, r.code, r.stderr)
+	var summary publishResult
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &summary))
+	require.Equal(t, n, summary.Published)
+	last := make(map[string]int)
+	for _, record := range s.Records("s") {
+		var line struct{ K, N int }
+		require.NoError(t, json.Unmarshal(record.Data, &line))
+		require.Equal(t, strconv.Itoa(line.K), record.PartitionKey)
+		if before, ok := last[record.PartitionKey]; ok {
+			require.Greater(t, line.N, before)
+		}
+		last[record.PartitionKey] = line.N
+	}
+	require.Len(t, last, keys)
+}
+
+func TestPublishNamesFailingLines(t *testing.T) {
+	s := newService(t)
+	require.NoError(t, s.CreateStream("s", 1))
+	in := strings.Join([]string{
+		`{"k":"a"}`, `no json`, `{"k":""}`, `{"k":null}`, `{"x":1}`, `{"x":2}`, `{"x":3}`, `{"k":1.50}`,
+		`{"k":"` + strings.Repeat("k", 257) + `"}`, `{"k":"a","x":"` + strings.Repeat("x", maxLine) + `"}`, `{"k":"a","last":true}`,
+	}, "\n")
+	r := s.run(in, "publish", "s", "--key-field", "k")
+	require.Equal(t, exitFailed, r.code)
+	require.Regexp(t, `^3 records published, 8 failed`, r.stdout)
+	for i, want := range []string{
+		"line 2: it is not a JSON object", "line 3: its field k is empty", "line 4: its field k is neither a string nor a number",
+		"line 5: it has no field k", "lines 6 to 7: it has no field k", "line 9: .*partition_key.*257 characters",
+		`line 10: it has 10486\d\d bytes: a record can have 1048576`, "protokinesis: 8 of 11 lines were not published",
+	} {
+		found := false
+		for _, line := range splitLines(r.stderr) {
+			found = found || assert.ObjectsAreEqual(true, matches(want, line))
+		}
+		assert.True(t, found, "%d: %s in:\n%s", i, want, r.stderr)
+	}
+	keys := make([]string, 0, 3)
+	for _, record := range s.Records("s") {
+		keys = append(keys, record.PartitionKey)
+	}
+	require.Equal(t, []string{"a", "1.50", "a"}, keys)
+}
+
+func TestPublishStopsWhenItIsHopeless(t *testing.T) {
+	s := newService(t)
+	read, write := io.Pipe()
+	go func() { // an input without end
+		for {
+			if _, err := io.WriteString(write, "line\n"); err != nil {
+				return
+			}
+		}
+	}()
+	defer func() { _ = read.Close() }()
+	var stdout strings.Builder
+	stderr := &buffer{}
+	code := run(t.Context(), s.args([]string{"publish", "nowhere"}), read, &stdout, stderr)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr.String(), "line 1: ")
+	require.Less(t, len(splitLines(stderr.String())), 10, stderr.String())
+}
+
+func TestPublishInterrupted(t *testing.T) {
+	s := newService(t)
+	require.NoError(t, s.CreateStream("s", 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.Fault(kinesistest.Fault{Op: "PutRecords", Before: func(*kinesistest.Call) { cancel() }}) // while the first request is under way
+	read, write := io.Pipe()
+	defer func() { _ = read.Close() }()
+	go func() { _, _ = io.WriteString(write, "one\n") }()
+	var stdout strings.Builder
+	stderr := &buffer{}
+	code := run(ctx, s.args([]string{"publish", "s", "--header", "a=b=c"}), read, &stdout, stderr)
+	require.Equal(t, exitDone, code, stderr.String())
+	require.Contains(t, stdout.String(), "1 records published, 0 failed")
+	require.Len(t, s.Records("s"), 1)
+}
