@@ -296,7 +296,7 @@ func (b *broker) onStatusRequest(c actor.Context, m *messages.StatusRequest) {
 	for _, p := range b.publishers {
 		children = append(children, p)
 	}
-	id, _ := b.status.begin(c.Sender(), m.GetCorrelation(), status, len(children))
+	id := b.status.begin(c.Sender(), m.GetCorrelation(), status, len(children))
 	for _, child := range children {
 		c.Request(child, &messages.StatusRequest{Correlation: id})
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis/leasestore"
@@ -139,9 +138,6 @@ func (w *world) lease(shard string) leasestore.Lease {
 	return leasestore.Lease{}
 }
 
-// settle waits until nothing more happens without time passing.
-func (w *world) settled() { synctest.Wait() }
-
 func horizon(d *messages.StreamDescriptor) {
 	d.StartAt = &messages.Position{At: &messages.Position_TrimHorizon{TrimHorizon: &messages.TrimHorizon{}}}
 }
@@ -255,19 +251,6 @@ func (s *flakyStore) Checkpoint(ctx context.Context, l leasestore.Lease, c lease
 
 func (s *flakyStore) Release(ctx context.Context, l leasestore.Lease) (leasestore.Lease, error) {
 	return s.write(ctx, "release", func() (leasestore.Lease, error) { return s.Store.Release(ctx, l) })
-}
-
-// fakeKinesis lets a test take over single calls of a client.
-type fakeKinesis struct {
-	Kinesis
-	getRecords func(ctx context.Context, in *kinesis.GetRecordsInput) (*kinesis.GetRecordsOutput, error)
-}
-
-func (f *fakeKinesis) GetRecords(ctx context.Context, in *kinesis.GetRecordsInput, o ...func(*kinesis.Options)) (*kinesis.GetRecordsOutput, error) {
-	if f.getRecords != nil {
-		return f.getRecords(ctx, in)
-	}
-	return f.Kinesis.GetRecords(ctx, in, o...)
 }
 
 type pidOf = actor.PID

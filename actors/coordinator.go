@@ -54,6 +54,8 @@ type coordinator struct {
 	rows     map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
 	moving   bool                        // a seek's position is stored, and readers are about to be moved there
 	awaited  map[string]*Error           // first pass: shards whose reader has not reported; then their trouble
+	warned   map[string]bool             // trimmed shards that were warned of
+	soonAt   time.Time                   // when timerSoon fires, if armed
 	scanning bool
 	rescan   bool // look again when the scan under way is done
 	listDue  bool
@@ -85,6 +87,7 @@ type shardInfo struct {
 	reader   *actor.PID
 	started  uint64                 // number of the reader's spec, for late last words
 	override *leasestore.Checkpoint // start_at gave this shard a position
+	losses   int                    // readers in a row that ended without the lease
 	crashed  bool
 	failures int
 	// crashedAt is when its reader last panicked; notUntil, before when none is started.
@@ -168,7 +171,7 @@ func (co *coordinator) begin(c actor.Context) {
 	co.fx, co.timers = newEffects(c), newTimers(c)
 	co.behavior = actor.NewBehavior()
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
-	co.shards = make(map[string]*shardInfo)
+	co.shards, co.warned = make(map[string]*shardInfo), make(map[string]bool)
 	co.behavior.Become(co.opening)
 	co.opened = *co.restarted
 	c.Watch(co.subscriber)

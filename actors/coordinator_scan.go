@@ -116,6 +116,7 @@ func (co *coordinator) learn(m scanned) {
 		rows[lease.Shard] = lease
 	}
 	co.rows = rows
+	co.warnOfTrimmed()
 	for id, s := range co.shards {
 		row := rows[id]
 		if s.lease.Counter > row.Counter && s.lease.Checkpoint.IsShardEnd() {
@@ -128,6 +129,18 @@ func (co *coordinator) learn(m scanned) {
 	}
 	if co.state.Version == 0 {
 		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
+	}
+}
+
+// warnOfTrimmed says, once, which shards were trimmed away before they were read to their end. For their children they count as finished.
+func (co *coordinator) warnOfTrimmed() {
+	for id, row := range co.rows {
+		if _, listed := co.shards[id]; listed || row.Checkpoint.IsShardEnd() || co.warned[id] {
+			continue
+		}
+		co.warned[id] = true
+		co.log().Warn("a shard is listed no more and was not read to its end: its last records may be lost",
+			slog.String("shard", id), slog.String("checkpoint", row.Checkpoint.String()))
 	}
 }
 
@@ -222,9 +235,10 @@ func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 	return true
 }
 
-// soon asks for another scan after d.
+// soon asks for another scan after d, or earlier if that was asked for before.
 func (co *coordinator) soon(d time.Duration) {
-	if !co.timers.armed(timerSoon) {
+	if at := time.Now().Add(d); !co.timers.armed(timerSoon) || at.Before(co.soonAt) {
+		co.soonAt = at
 		co.timers.set(timerSoon, d)
 	}
 }
@@ -250,7 +264,9 @@ func (co *coordinator) scheduleScans() {
 
 // onRunningReady: a reader is at work.
 func (co *coordinator) onRunningReady(m readerReady) {
-	co.log().Debug("shard is being read", slog.String("shard", m.shard))
+	if s := co.shards[m.shard]; s != nil {
+		s.losses = 0
+	}
 	co.seeks.done(co, m.shard, nil)
 }
 
@@ -280,9 +296,11 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 			co.scan()
 		}
 	case endLost:
-		s.notUntil = time.Now().Add(restartFirst)
+		s.losses++
+		pause := backoff(restartFirst, restartMax, s.losses)
+		s.notUntil = time.Now().Add(pause)
 		co.onReady(c, m.shard, nil)
-		co.soon(restartFirst)
+		co.soon(pause)
 	case endReleased:
 		co.soon(restartFirst)
 	}

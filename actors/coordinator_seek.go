@@ -91,7 +91,7 @@ func (co *coordinator) saveSeek(to *messages.Position) {
 	case *messages.Position_TrimHorizon:
 		state.Start = leasestore.TrimHorizon()
 	case *messages.Position_Latest:
-		state.Start, state.Tip = leasestore.AtTimestamp(time.Now()), true
+		state.Start, state.Tip = leasestore.AtTimestamp(co.found.now()), true
 	case *messages.Position_Timestamp:
 		state.Start = leasestore.AtTimestamp(time.UnixMilli(at.Timestamp.GetUnixMillis()))
 	case *messages.Position_Sequence:

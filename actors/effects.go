@@ -39,7 +39,7 @@ type effectPanic struct {
 // numbers of an earlier process under the same address are not met again.
 var incarnations atomic.Uint64
 
-func init() { incarnations.Store(uint64(time.Now().UnixMicro()) << 8) } //nolint:gosec // any positive start will do
+func init() { incarnations.Store(uint64(time.Now().UnixMicro()) << 8) }
 
 // nextGeneration returns a number that no other reader, effect or timer of this process has.
 func nextGeneration() uint64 { return incarnations.Add(1) }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // The envelope carries headers in front of a payload, only when there are any: the bytes RSK1, the length of the header
@@ -19,16 +20,27 @@ const envelopePrefix = 8 // magic and length
 // checkHeaders refuses what would not come back as it was given.
 func checkHeaders(stream string, headers map[string]string) *Error {
 	for name, value := range headers {
-		switch {
-		case name == "":
-			return invalid(stream, "headers", "a header has no name")
-		case strings.ContainsAny(name, ":\n\r") || name != strings.TrimSpace(name):
-			return invalid(stream, "headers", "the name %q has a colon, a line break or space around it", name)
-		case strings.ContainsAny(value, "\n\r"):
-			return invalid(stream, "headers", "the value of %q has a line break", name)
+		if fault := headerFault(name, value); fault != "" {
+			return invalid(stream, "headers", "%q: %s", name, fault)
 		}
 	}
 	return nil
+}
+
+// headerFault says why a header can't travel in an envelope; "" if it can.
+func headerFault(name, value string) string {
+	switch {
+	case name == "":
+		return "a header has no name"
+	case strings.ContainsAny(name, ":\n\r") || name != strings.TrimSpace(name):
+		return "the name has a colon, a line break, or space around it"
+	case strings.ContainsAny(value, "\n\r"):
+		return "the value has a line break"
+	case !utf8.ValidString(name) || !utf8.ValidString(value):
+		return "it is not UTF-8"
+	default:
+		return ""
+	}
 }
 
 // envelopeSize is how many bytes the headers add to a payload.
@@ -86,7 +98,7 @@ func parseHeaders(block string) (map[string]string, bool) {
 	headers := make(map[string]string)
 	for line := range strings.Lines(block) {
 		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		if !ok || name == "" {
+		if !ok || headerFault(name, value) != "" {
 			return nil, false
 		}
 		if _, twice := headers[name]; twice {

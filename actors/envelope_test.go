@@ -152,6 +152,7 @@ func TestCheckHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := checkHeaders("stream", headers)
+			require.NotNil(t, err)
 			require.ErrorIs(t, err, ErrInvalid)
 			require.Equal(t, "headers", err.Field)
 			require.Equal(t, "stream", err.Stream)

@@ -28,7 +28,7 @@ func TestConfiguredBrokerAnswersNotConnected(t *testing.T) {
 			require.Equal(w.t, messages.ErrorKind_ERROR_KIND_NOT_CONNECTED, e.GetKind())
 			require.EqualValues(w.t, i+1, e.GetCorrelation())
 		}
-		require.Zero(w.t, len(w.service.Calls()), "no I/O before Connect")
+		require.Empty(w.t, w.service.Calls(), "no I/O before Connect")
 	})
 }
 
@@ -43,7 +43,7 @@ func TestConnectJoinsTheFirstAndMakesNoRequest(t *testing.T) {
 		}
 		w.me.Request(w.broker, &messages.Connect{})
 		require.Equal(w.t, first.GetOwnerId(), probe.Expect[*messages.Connected](w.me).GetOwnerId())
-		require.Zero(w.t, len(w.service.Calls()), "Connect makes no request of the service")
+		require.Empty(w.t, w.service.Calls(), "Connect makes no request of the service")
 	})
 }
 

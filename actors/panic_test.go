@@ -113,12 +113,11 @@ func life(t *testing.T, s *saboteur) {
 }
 
 type lifeRun struct {
-	w    *world
-	ask  *Asker
-	sub  *actor.PID
-	mu   sync.Mutex
-	got  map[string]int
-	want int
+	w   *world
+	ask *Asker
+	sub *actor.PID
+	mu  sync.Mutex
+	got map[string]int
 }
 
 func (l *lifeRun) receive(e probe.Envelope) any {

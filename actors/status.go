@@ -18,22 +18,20 @@ type gatherings struct {
 
 // gathering is one of them.
 type gathering struct {
-	asker       *actor.PID
-	status      *messages.Status
-	waiting     int
-	correlation uint64
+	asker   *actor.PID
+	status  *messages.Status
+	waiting int
 }
 
 // begin opens a gathering of so many answers; its id is what they carry.
-func (g *gatherings) begin(asker *actor.PID, correlation uint64, status *messages.Status, waiting int) (id uint64, one *gathering) {
+func (g *gatherings) begin(asker *actor.PID, correlation uint64, status *messages.Status, waiting int) (id uint64) {
 	if g.open == nil {
 		g.open = make(map[uint64]*gathering)
 	}
 	id = nextGeneration()
 	status.Correlation = correlation
-	one = &gathering{asker: asker, status: status, waiting: waiting, correlation: correlation}
-	g.open[id] = one
-	return id, one
+	g.open[id] = &gathering{asker: asker, status: status, waiting: waiting}
+	return id
 }
 
 // got counts one answer and, with the last, answers the asker.
@@ -83,7 +81,7 @@ func (co *coordinator) onStatusRequest(c actor.Context, m *messages.StatusReques
 			asked = append(asked, s.reader)
 		}
 	}
-	id, _ := co.status.begin(c.Sender(), m.GetCorrelation(), status, len(asked))
+	id := co.status.begin(c.Sender(), m.GetCorrelation(), status, len(asked))
 	for _, reader := range asked {
 		c.Send(reader, statusQuery{id: id})
 	}

@@ -20,8 +20,13 @@ import (
 type streamFound struct {
 	arn      string
 	id       leasestore.StreamID
-	openedAt time.Time // the service's clock, when it tells it
+	openedAt time.Time // by the service's clock, when it tells it
+	seenAt   time.Time // by ours
 }
+
+// now is the service's clock: an instant stored as a position is compared with arrival times by the service. What it tells has whole
+// seconds, rounded down, which is the side on which nothing is lost.
+func (f streamFound) now() time.Time { return f.openedAt.Add(time.Since(f.seenAt)) }
 
 const (
 	// activePoll is the pause between looks at a stream that is being created.
@@ -79,7 +84,7 @@ func found(out *kinesis.DescribeStreamSummaryOutput) streamFound {
 	}
 	arn := aws.ToString(summary.StreamARN)
 	return streamFound{
-		arn: arn, id: leasestore.NewStreamID(arn, aws.ToTime(summary.StreamCreationTimestamp)), openedAt: opened,
+		arn: arn, id: leasestore.NewStreamID(arn, aws.ToTime(summary.StreamCreationTimestamp)), openedAt: opened, seenAt: time.Now(),
 	}
 }
 

@@ -103,20 +103,19 @@ func (w *window) add(d *messages.Delivery) {
 // next hands out the next record to deliver, or nil when there is none or the bytes in flight are at their bound. A record
 // larger than the bound goes out when nothing else is.
 func (w *window) next() *messages.Delivery {
-	for w.readyAt < len(w.ready) {
-		id := w.ready[w.readyAt]
-		e := w.entries.at(id)
-		if w.out > 0 && w.outBytes+e.bytes > w.maxBytes {
-			return nil
-		}
-		w.popReady()
-		e.state = entryOut
-		e.attempt++
-		w.out++
-		w.outBytes += e.bytes
-		return e.deliver()
+	if w.readyAt == len(w.ready) {
+		return nil
 	}
-	return nil
+	e := w.entries.at(w.ready[w.readyAt])
+	if w.out > 0 && w.outBytes+e.bytes > w.maxBytes {
+		return nil
+	}
+	w.popReady()
+	e.state = entryOut
+	e.attempt++
+	w.out++
+	w.outBytes += e.bytes
+	return e.deliver()
 }
 
 // deliver is the message for this attempt. A message that was sent is never written again, so a further attempt is a copy.

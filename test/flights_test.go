@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/assert"
@@ -79,13 +80,14 @@ func requireSame(t *testing.T, want departures, got map[string][]string) {
 // TestFlights sends the flights of a whole quarter through a stream.
 func TestFlights(t *testing.T) {
 	eachService(t, func(t *testing.T, s *target) {
-		flights := emulators.Flights(t)
-		if s.name == kinesisLocal {
-			flights = flights[:3000] // its PutRecords takes time quadratic in a shard's records
+		flights, shards := emulators.Flights(t), int32(4)
+		if s.name == kinesisLocal { // its PutRecords takes time quadratic in a shard's records
+			flights, shards = flights[:3000], 16
 		}
 		want := departuresOf(t, flights)
 		limits := protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1, PendingRecords: len(flights)})
-		n, stream, got := s.connect(t, limits), s.newStream(t, 4), newRecorder()
+		s.poll = 500 * time.Millisecond // there is much to read each time
+		n, stream, got := s.connect(t, limits), s.newStream(t, shards), newRecorder()
 		_, err := n.Subscribe(t.Context(), protokinesis.Stream(stream), protokinesis.Handler{Func: got.handle, Parallel: 2})
 		require.NoError(t, err)
 

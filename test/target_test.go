@@ -57,7 +57,7 @@ func embeddedService(tb testing.TB, options ...kinesistest.Option) *target {
 	tb.Helper()
 	server := kinesistest.Start(tb, options...)
 	return &target{
-		name: embedded, config: server.Config(), client: server.Client(), server: server, poll: 5 * time.Millisecond,
+		name: embedded, config: server.Config(), client: server.Client(), server: server, poll: 20 * time.Millisecond,
 	}
 }
 

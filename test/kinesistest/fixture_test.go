@@ -2,9 +2,7 @@ package kinesistest_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -88,25 +86,4 @@ func statusOf(t *testing.T, f *fixture, path string) (int, http.Header) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	return resp.StatusCode, resp.Header
-}
-
-// errgroup collects the errors of goroutines.
-type errgroup struct {
-	wg   sync.WaitGroup
-	mu   sync.Mutex
-	errs []error
-}
-
-func (g *errgroup) run(f func() error) {
-	g.wg.Go(func() {
-		err := f()
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.errs = append(g.errs, err)
-	})
-}
-
-func (g *errgroup) wait() error {
-	g.wg.Wait()
-	return errors.Join(g.errs...)
 }

@@ -338,27 +338,6 @@ func TestCloseIsClean(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Without the guard of the client's request bodies one of a hundred such calls fails.
-func TestClientSurvivesFastAnswers(t *testing.T) {
-	f := newFixture(t, 1)
-	for range 20 {
-		f.load(t, strings.Repeat("x", 10_000))
-	}
-	it := f.start(t)
-	var calls errgroup
-	for range 4 {
-		calls.run(func() error {
-			for range 100 {
-				if _, err := f.page(t.Context(), it); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	require.NoError(t, calls.wait())
-}
-
 func TestHelperErrorsHaveCodes(t *testing.T) {
 	s := kinesistest.New()
 	_, _, err := s.Put("missing", "k", nil)

@@ -1,0 +1,40 @@
+// Package actors has the actors of the library: broker, coordinator, reader, publisher, and the handler that runs Go functions.
+//
+// # Who supervises whom
+//
+//	broker          resumes after a panic: its children know nothing of it
+//	├─ coordinator  one per subscription; restarted after a pause (100 ms … 10 s) by the broker's strategy
+//	│  └─ reader    one per shard; stopped by a panic, the coordinator starts another
+//	└─ publisher    one per stream; restarted likewise, whoever waited is told that the outcome is unknown
+//	handler         a subscriber that runs a Go function; resumes
+//
+// # Where to find what
+//
+//	config.go               what a broker is told, defaults
+//	errors.go classify.go   the table of failures; what kind of failure an error of the service is
+//	validate.go envelope.go bad input, and the header envelope (pure)
+//	kinesis.go stream.go    the narrow interface to the SDK, its clients; calls of the control plane
+//	broker*.go              connect, subscribe, shut down
+//	coordinator*.go         open, scan and reconcile, seek, close
+//	lineage.go              which shards may start, and where (pure)
+//	reader*.go page.go      lease, fetch, deliver, end, move; a page as deliveries
+//	window.go pacer.go      what is read and not settled, and the watermark; the pace of reads (pure)
+//	publisher.go outbox.go  publish; per-key order (pure)
+//	handler.go ask.go       Go functions as subscribers; asking actors from Go code
+//	effects.go timer.go     calls off the mailbox; timers fenced by number
+//	supervise.go tombstone.go status.go dead_letter.go
+//
+// # Non-obvious
+//
+// These hold everywhere, and each was once a fault here or elsewhere:
+//
+//   - Terminated is a system message and overtakes the last words of the actor it is about, which are ordinary ones. Nothing is decided on
+//     Terminated alone: see childGone and closeNow.
+//   - A lease seen in a scan may be older than what a reader of ours has written since. decide counts shards with a reader as
+//     leased, whatever the scan says.
+//   - An actor that was stopped by force swallows what is in its mailbox. The mailbox answers for it (tombstone.go).
+//   - Effects and timers carry the number of their incarnation: a reader's successor has the same PID.
+//   - The tip is an instant. LATEST is asked for at most once per shard, and the instant is in the lease before that.
+//   - One writer per lease at a time. A checkpoint is a renewal as well, as both raise the counter.
+//   - Delivery ids begin anew with each generation; what must not be confused across generations (dead letters) has numbers of its own.
+package actors
