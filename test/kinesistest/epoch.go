@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"time"
 )
 
 // epoch is a timestamp on the wire, in milliseconds: a number of seconds with decimals in JSON, and
@@ -14,8 +13,6 @@ import (
 type epoch int64
 
 var errTimestamp = errors.New("not a timestamp")
-
-func epochOf(t time.Time) epoch { return epoch(t.UnixMilli()) }
 
 func (e epoch) time() time.Time { return millisTime(int64(e)) }
 

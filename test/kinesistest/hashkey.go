@@ -78,8 +78,6 @@ func (a hashKey) appendDigit(digit uint64) (hashKey, bool) {
 // hashRange is an inclusive range of hash keys.
 type hashRange struct{ start, end hashKey }
 
-func (r hashRange) contains(k hashKey) bool { return !k.less(r.start) && !r.end.less(k) }
-
 // endsBefore reports whether next begins right behind r: the two can be merged.
 func (r hashRange) endsBefore(next hashRange) bool {
 	return r.end != maxHashKey && r.end.next() == next.start

@@ -27,7 +27,6 @@ type putEntry struct {
 
 	hash  hashKey
 	shard *shard
-	fail  *apiError // refuses this entry alone
 }
 
 // size is what the quotas count.
