@@ -55,6 +55,12 @@ func PerKeyOrder() StreamOption {
 	return func(d *messages.StreamDescriptor) { d.PerKeyOrder = true }
 }
 
+// EnhancedFanOut reads as a registered consumer, to which the service pushes at a rate of its own. The consumer is registered if it is
+// missing, and has leases and checkpoints of its own.
+func EnhancedFanOut(consumer string) StreamOption {
+	return func(d *messages.StreamDescriptor) { d.EnhancedFanOut, d.ConsumerName = true, consumer }
+}
+
 // MaxAttempts bounds the deliveries of a record. Then it is published to deadLetter, if that is not empty, and dropped.
 func MaxAttempts(n int, deadLetter string) StreamOption {
 	return func(d *messages.StreamDescriptor) { d.MaxAttempts, d.DeadLetter = int32(n), deadLetter } //nolint:gosec // checked by the broker

@@ -65,6 +65,7 @@ type asked struct {
 type subscription struct {
 	pid        *actor.PID
 	spelling   string
+	consumer   string              // with enhanced fan-out; two consumers of a stream are two subscriptions
 	stream     leasestore.StreamID // zero until known
 	subscriber *actor.PID
 	asker      asked

@@ -28,7 +28,7 @@ func (b *broker) onSubscribe(c actor.Context, m *messages.Subscribe) {
 		return
 	}
 	for _, s := range b.subscriptions {
-		if sameStream(s.spelling, how.stream) {
+		if sameStream(s.spelling, how.stream) && s.consumer == how.consumer {
 			refuse(alreadyRead(how.stream.spelling))
 			return
 		}
@@ -45,7 +45,7 @@ func (b *broker) onSubscribe(c actor.Context, m *messages.Subscribe) {
 		return
 	}
 	b.subscriptions[pid.Id] = &subscription{
-		pid: pid, spelling: how.stream.spelling, subscriber: subscriber, asker: asked{c.Sender(), m.GetCorrelation()},
+		pid: pid, spelling: how.stream.spelling, consumer: how.consumer, subscriber: subscriber, asker: asked{c.Sender(), m.GetCorrelation()},
 	}
 }
 

@@ -221,7 +221,7 @@ func (co *coordinator) decide(moving bool) map[string]decision {
 
 func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 	spec := readerSpec{
-		cfg: co.cfg, clients: co.clients, store: co.store, owner: co.owner, how: co.how, stream: co.found.id,
+		cfg: co.cfg, clients: co.clients, store: co.store, owner: co.owner, how: co.how, stream: co.found.id, consumerARN: co.found.consumerARN,
 		shard: s.shard, lease: s.lease, start: s.decision, moveFirst: s.override != nil, number: nextGeneration(),
 		seekNumber: co.state.Seek, subscriber: co.subscriber, broker: c.Parent(), subscription: c.Self(),
 	}

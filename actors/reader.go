@@ -68,6 +68,7 @@ type readerSpec struct {
 	owner        string
 	how          reading
 	stream       leasestore.StreamID
+	consumerARN  string // with enhanced fan-out
 	shard        shard
 	lease        leasestore.Lease // as last seen; Counter 0 when there is none
 	start        decision
@@ -142,6 +143,7 @@ func (r *reader) Receive(c actor.Context) {
 	case *actor.Started:
 		r.begin(c)
 	case *actor.Stopping, *actor.Restarting:
+		r.fetch.drop()
 		r.fx.stop()
 		r.timers.stop()
 	case *actor.Stopped:

@@ -95,7 +95,7 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 // endReached: everything of the shard has been read.
 func (r *reader) endReached(children []shard) {
 	r.end.reached, r.end.children = true, children
-	r.fetch.iterator = ""
+	r.fetch.drop()
 	r.log().Info("end of shard", slog.Int("children", len(children)), slog.Int("unsettled", r.window.entries.len()))
 	r.checkShardEnd()
 }

@@ -25,6 +25,8 @@ type fetcher struct {
 	lastRead string
 
 	iterator string
+	push     *push     // the open subscription, with enhanced fan-out
+	pushedAt time.Time // when it was last asked for
 	opening  bool
 	calling  bool
 	cancel   context.CancelFunc
@@ -43,7 +45,8 @@ func (f *fetcher) abandon() {
 	if f.cancel != nil {
 		f.cancel()
 	}
-	f.cancel, f.opening, f.calling, f.iterator, f.lastRead, f.failures = nil, false, false, "", "", 0
+	f.drop()
+	f.cancel, f.opening, f.calling, f.lastRead, f.failures = nil, false, false, "", 0
 	f.next = time.Time{}
 }
 
@@ -59,6 +62,7 @@ func (f *fetcher) behind() int64 {
 type iteratorOpened struct {
 	generation uint64
 	iterator   string
+	push       *push
 	err        error
 }
 
@@ -73,6 +77,8 @@ type pageFetched struct {
 	next       string
 	children   []types.ChildShard
 	err        error
+
+	continuation string // where to subscribe again, with enhanced fan-out
 }
 
 // iteratorInput says where to open: after what was read, else at the position.
@@ -110,6 +116,10 @@ func (r *reader) openIterator() {
 	if f.opening || r.drain.draining {
 		return
 	}
+	if r.consumerARN != "" {
+		r.openPush()
+		return
+	}
 	in := f.iteratorInput()
 	f.tip = false
 	f.opening = true
@@ -128,10 +138,16 @@ func (r *reader) openIterator() {
 func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
 	f := &r.fetch
 	if m.generation != r.generation || r.drain.draining {
+		if m.push != nil {
+			m.push.close()
+		}
 		return
 	}
 	f.opening = false
 	switch {
+	case m.err != nil && r.consumerARN != "" && isInUse(m.err):
+		r.timers.set(timerOpen, jitterUp(pushPause))
+		return
 	case m.err != nil:
 		r.onIteratorFailure(c, m.err)
 		return
@@ -140,7 +156,7 @@ func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
 		r.onEndCandidate(nil)
 		return
 	}
-	f.iterator = m.iterator
+	f.iterator, f.push = m.iterator, m.push
 	r.recovered()
 	if r.state == statePositioning {
 		r.transition(stateReading, r.reading)
@@ -193,7 +209,9 @@ func (r *reader) fetchMore() {
 	}
 	now := time.Now()
 	wait := max(f.next.Sub(now), f.pace.wait(now))
-	if !r.window.worthReading() {
+	if f.push != nil {
+		wait = 0 // the service sets the pace
+	} else if !r.window.worthReading() {
 		wait = max(wait, f.called.Add(r.how.pollInterval).Sub(now))
 	}
 	if wait > 0 {
@@ -216,7 +234,11 @@ func (r *reader) fetchMore() {
 		generation: r.generation, stream: r.how.stream.spelling, shard: r.shard.id, iterator: f.iterator,
 		after: f.lastRead, firstID: r.window.nextID(), limit: limit,
 	}
-	client := r.clients.Data
+	client, open := r.clients.Data, f.push
+	if open != nil {
+		f.cancel = r.fx.run(pushWatchdog, func(ctx context.Context) any { return open.nextEvent(ctx, page) })
+		return
+	}
 	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		out, err := client.GetRecords(ctx, in)
 		if err != nil {
@@ -236,7 +258,9 @@ func (r *reader) onPageFetched(c actor.Context, m pageFetched) {
 		return
 	}
 	if m.err != nil {
-		r.onReadFailure(c, m.err)
+		if f.push == nil || !r.onPushEnded(m.err) {
+			r.onReadFailure(c, m.err)
+		}
 		return
 	}
 	r.recovered()
@@ -247,8 +271,12 @@ func (r *reader) onPageFetched(c actor.Context, m pageFetched) {
 	if n := len(m.deliveries); n > 0 {
 		f.lastRead = m.deliveries[n-1].SequenceNumber
 	}
+	if m.continuation != "" {
+		f.lastRead = m.continuation
+	}
 	f.iterator = m.next
 	if m.next == "" {
+		f.drop()
 		r.onEndCandidate(m.children)
 	} else if m.lag == 0 && !m.full {
 		f.next = time.Now().Add(r.how.pollInterval)
@@ -292,9 +320,12 @@ func (r *reader) onReadFailure(c actor.Context, err error) {
 	case failureThrottled:
 		f.failures++
 		f.next = time.Now().Add(jitterUp(backoff(throttleFirst, throttleMax, f.failures)))
+		if f.iterator == "" {
+			r.timers.set(timerOpen, time.Until(f.next))
+		}
 	case failureTransient, failureTimeout, failureDenied, failureConfig:
 		f.next = time.Now().Add(r.failed(c, e))
-		if f.failures%reopenAfter == 0 {
+		if f.iterator == "" || f.failures%reopenAfter == 0 {
 			f.iterator = ""
 			r.timers.set(timerOpen, time.Until(f.next))
 			return

@@ -18,10 +18,12 @@ import (
 
 // streamFound is a stream that can be read.
 type streamFound struct {
-	arn      string
-	id       leasestore.StreamID
-	openedAt time.Time // by the service's clock, when it tells it
-	seenAt   time.Time // by ours
+	arn string
+	id  leasestore.StreamID
+	// consumerARN is the registered consumer's, with enhanced fan-out.
+	consumerARN string
+	openedAt    time.Time // by the service's clock, when it tells it
+	seenAt      time.Time // by ours
 }
 
 // now is the service's clock: an instant stored as a position is compared with arrival times by the service. What it tells has whole
@@ -54,7 +56,7 @@ func findStream(ctx context.Context, client Kinesis, how reading) (streamFound, 
 			summary := out.StreamDescriptionSummary
 			switch summary.StreamStatus {
 			case types.StreamStatusActive, types.StreamStatusUpdating:
-				return found(out), nil
+				return withConsumer(ctx, client, how, found(out))
 			case types.StreamStatusDeleting:
 				return streamFound{}, &Error{
 					Kind: messages.ErrorKind_ERROR_KIND_STREAM, Stream: name, Text: "the stream is being deleted",
@@ -69,6 +71,17 @@ func findStream(ctx context.Context, client Kinesis, how reading) (streamFound, 
 			}
 		}
 	}
+}
+
+// withConsumer finds the consumer that enhanced fan-out reads as. Each consumer has leases and checkpoints of its own.
+func withConsumer(ctx context.Context, client Kinesis, how reading, f streamFound) (streamFound, error) {
+	if how.consumer == "" {
+		return f, nil
+	}
+	arn, err := findConsumer(ctx, client, how.stream.spelling, f.arn, how.consumer)
+	f.consumerARN = arn
+	f.id.Name += "/consumer/" + how.consumer
+	return f, err
 }
 
 func describeInput(ref streamRef) *kinesis.DescribeStreamSummaryInput {

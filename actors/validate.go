@@ -92,6 +92,7 @@ type reading struct {
 	perKeyOrder        bool
 	maxAttempts        int32
 	deadLetter         string
+	consumer           string // the registered consumer, with enhanced fan-out
 	retryBackoff       time.Duration
 	pollInterval       time.Duration
 	checkpointInterval time.Duration
@@ -150,6 +151,9 @@ func checkDescriptor(d *messages.StreamDescriptor, t Timings) (reading, *Error) 
 	if err := checkFanOut(name, d); err != nil {
 		return reading{}, err
 	}
+	if d.GetEnhancedFanOut() {
+		r.consumer = d.GetConsumerName()
+	}
 	if d.GetStartAt() != nil {
 		if err := checkPosition(name, "start_at", d.GetStartAt()); err != nil {
 			return reading{}, err
@@ -200,9 +204,7 @@ func checkFanOut(name string, d *messages.StreamDescriptor) *Error {
 	if d.GetConsumerName() == "" {
 		return invalid(name, "consumer_name", "is empty: enhanced fan-out reads as a registered consumer")
 	}
-	e := invalid(name, "enhanced_fan_out", "is not available in this version")
-	e.Advice = "read by GetRecords, the default"
-	return e
+	return nil
 }
 
 // checkPosition checks the form of a position.

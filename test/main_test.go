@@ -9,6 +9,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	beFarSide() // does not return in a process started to be the other node
-	goleak.VerifyTestMain(emulators.Main(m))
+	beFarSide() // does not return in a process that was started to be the other node
+	goleak.VerifyTestMain(emulators.Main(runner{m}))
+}
+
+type runner struct{ tests interface{ Run() int } }
+
+// Run runs the tests, then ends what they shared.
+func (r runner) Run() int {
+	defer stopNearSide()
+	return r.tests.Run()
 }

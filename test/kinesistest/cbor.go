@@ -83,7 +83,7 @@ func (a *pageAnswer) cbor(c *codec) ([][]byte, error) {
 
 type putResultCBOR struct {
 	SequenceNumber string `json:",omitempty"`
-	ShardId        string `json:",omitempty"` //nolint:revive // named by the API
+	ShardId        string `json:",omitempty"`
 	ErrorCode      string `json:",omitempty"`
 	ErrorMessage   string `json:",omitempty"`
 }

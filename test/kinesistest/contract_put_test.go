@@ -16,6 +16,7 @@ import (
 )
 
 func checkPutAndGet(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	before := time.Now().Add(-time.Second)
 	keys := []string{"a", "ключ", `quote " and \ back`, "tab\t", strings.Repeat("é", 256), "\U0001F600"}
@@ -40,6 +41,7 @@ func checkPutAndGet(t *testing.T, tg *target) {
 }
 
 func checkPutRecords(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 3)
 	entries := make([]types.PutRecordsRequestEntry, 60)
 	for i := range entries {
@@ -67,6 +69,7 @@ func checkPutRecords(t *testing.T, tg *target) {
 }
 
 func checkExplicitHash(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 2)
 	for i, sh := range tg.shards(t, name) {
 		for _, hash := range []*string{sh.HashKeyRange.StartingHashKey, sh.HashKeyRange.EndingHashKey} {
@@ -89,6 +92,7 @@ func checkExplicitHash(t *testing.T, tg *target) {
 }
 
 func checkRefusedPuts(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	for _, key := range []string{"", strings.Repeat("é", 257)} {
 		_, err := tg.client.PutRecord(t.Context(), &kinesis.PutRecordInput{StreamName: &name, PartitionKey: &key, Data: []byte("d")})
@@ -105,6 +109,7 @@ func checkRefusedPuts(t *testing.T, tg *target) {
 }
 
 func checkRefusedSizes(t *testing.T, tg *target) {
+	t.Helper()
 	ctx := t.Context()
 	name := tg.stream(t, 1)
 	_, err := tg.client.PutRecord(ctx, &kinesis.PutRecordInput{StreamName: &name, PartitionKey: aws.String("k"), Data: make([]byte, 1<<20+1)})
@@ -129,6 +134,7 @@ func checkRefusedSizes(t *testing.T, tg *target) {
 }
 
 func checkOrdering(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	first := tg.put(t, name, "k", "1")
 	second, err := tg.client.PutRecord(t.Context(), &kinesis.PutRecordInput{
@@ -150,6 +156,7 @@ func (tg *target) putMany(t *testing.T, stream string, n int) (int, string) {
 }
 
 func checkBigPage(t *testing.T, tg *target) {
+	t.Helper()
 	if !tg.conforms(t) {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 )
 
 func checkIteratorTypes(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	var numbers []*string
 	for i := range 4 {
@@ -33,7 +34,7 @@ func checkIteratorTypes(t *testing.T, tg *target) {
 	assert.Equal(t, "0123", read(types.ShardIteratorTypeTrimHorizon, nil))
 	assert.Equal(t, "23", read(types.ShardIteratorTypeAtSequenceNumber, numbers[2]))
 	assert.Equal(t, "3", read(types.ShardIteratorTypeAfterSequenceNumber, numbers[2]))
-	assert.Equal(t, "", read(types.ShardIteratorTypeAfterSequenceNumber, numbers[3]))
+	assert.Empty(t, read(types.ShardIteratorTypeAfterSequenceNumber, numbers[3]))
 	assert.Equal(t, "0123", read(types.ShardIteratorTypeAtSequenceNumber, shard.SequenceNumberRange.StartingSequenceNumber))
 
 	latest := tg.iterate(t, &kinesis.GetShardIteratorInput{
@@ -53,6 +54,7 @@ func checkIteratorTypes(t *testing.T, tg *target) {
 }
 
 func checkAtTimestamp(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	for i := range 3 {
 		tg.put(t, name, "k", fmt.Sprint(i))
@@ -75,6 +77,7 @@ func checkAtTimestamp(t *testing.T, tg *target) {
 }
 
 func checkFutureTimestamp(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	tg.put(t, name, "k", "old")
 	if !tg.conforms(t) {
@@ -91,6 +94,7 @@ func checkFutureTimestamp(t *testing.T, tg *target) {
 }
 
 func checkForeignSequence(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 2)
 	shards := tg.shards(t, name)
 	put, err := tg.client.PutRecord(t.Context(), &kinesis.PutRecordInput{
@@ -108,6 +112,7 @@ func checkForeignSequence(t *testing.T, tg *target) {
 }
 
 func checkMalformedSequence(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	shard := tg.shards(t, name)[0].ShardId
 	for _, number := range []string{"TRIM_HORIZON", "12345", "-1", strings.Repeat("9", 56), strings.Repeat("1", 130)} {
@@ -122,6 +127,7 @@ func checkMalformedSequence(t *testing.T, tg *target) {
 }
 
 func checkGarbageIterator(t *testing.T, tg *target) {
+	t.Helper()
 	for _, iterator := range []string{"garbage", "AAAA", strings.Repeat("x", 300)} {
 		_, err := tg.client.GetRecords(t.Context(), &kinesis.GetRecordsInput{ShardIterator: &iterator})
 		require.Error(t, err)
@@ -132,6 +138,7 @@ func checkGarbageIterator(t *testing.T, tg *target) {
 }
 
 func checkGetLimit(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	for i := range 5 {
 		tg.put(t, name, "k", fmt.Sprint(i))
@@ -152,6 +159,7 @@ func checkGetLimit(t *testing.T, tg *target) {
 }
 
 func checkMillisBehind(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	tg.put(t, name, "k", "0")
 	tg.put(t, name, "k", "1")

@@ -49,6 +49,7 @@ func (tg *target) closed(t *testing.T, stream, shard string) {
 }
 
 func checkSplit(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	tg.put(t, name, "a", "old")
 	tip := tg.iterate(t, &kinesis.GetShardIteratorInput{
@@ -88,6 +89,7 @@ func checkSplit(t *testing.T, tg *target) {
 }
 
 func checkMerge(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 3)
 	shards := tg.shards(t, name)
 	_, err := tg.client.MergeShards(t.Context(), &kinesis.MergeShardsInput{
@@ -109,6 +111,7 @@ func checkMerge(t *testing.T, tg *target) {
 }
 
 func checkUpdateShardCount(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 2)
 	scale := func(n int32) error {
 		_, err := tg.client.UpdateShardCount(t.Context(), &kinesis.UpdateShardCountInput{
@@ -142,6 +145,7 @@ func (tg *target) filtered(t *testing.T, stream string, filter types.ShardFilter
 }
 
 func checkShardFilters(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	created := tg.active(t, name).StreamCreationTimestamp
 	tg.split(t, name, tg.shards(t, name)[0])
@@ -158,6 +162,7 @@ func checkShardFilters(t *testing.T, tg *target) {
 }
 
 func checkTrimHorizonFilter(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 1)
 	tg.split(t, name, tg.shards(t, name)[0])
 	if tg.conforms(t) {
@@ -181,6 +186,7 @@ func (tg *target) cborCall(t *testing.T, op string, in, out any) int {
 }
 
 func checkCBOR(t *testing.T, tg *target) {
+	t.Helper()
 	type request map[string]any
 	name := tg.stream(t, 1)
 	var results struct{ FailedRecordCount int }
@@ -189,7 +195,7 @@ func checkCBOR(t *testing.T, tg *target) {
 	}, &results)
 	require.Equal(t, 200, status)
 	require.Zero(t, results.FailedRecordCount)
-	var put struct{ ShardId, SequenceNumber string } //nolint:revive // named by the API
+	var put struct{ ShardId, SequenceNumber string }
 	status = tg.cborCall(t, "PutRecord", request{"StreamName": name, "PartitionKey": "k", "Data": []byte("two")}, &put)
 	require.Equal(t, 200, status)
 	assert.Equal(t, "shardId-000000000000", put.ShardId)

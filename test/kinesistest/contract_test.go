@@ -74,6 +74,7 @@ var differences = map[string]string{
 }
 
 func checkLifecycle(t *testing.T, tg *target) {
+	t.Helper()
 	ctx := t.Context()
 	name := tg.stream(t, 2)
 	summary := tg.active(t, name)
@@ -100,6 +101,7 @@ func checkLifecycle(t *testing.T, tg *target) {
 }
 
 func checkMissingStream(t *testing.T, tg *target) {
+	t.Helper()
 	ctx := t.Context()
 	name := aws.String("no-such-stream")
 	_, err := tg.client.PutRecord(ctx, &kinesis.PutRecordInput{StreamName: name, PartitionKey: aws.String("k"), Data: []byte("d")})
@@ -123,6 +125,7 @@ func checkMissingStream(t *testing.T, tg *target) {
 }
 
 func checkStreamName(t *testing.T, tg *target) {
+	t.Helper()
 	for _, name := range []string{"a:b", strings.Repeat("x", 129), "a b"} {
 		_, err := tg.client.CreateStream(t.Context(), &kinesis.CreateStreamInput{StreamName: &name, ShardCount: aws.Int32(1)})
 		requireCode(t, err, "ValidationException", "InvalidArgumentException")
@@ -130,6 +133,7 @@ func checkStreamName(t *testing.T, tg *target) {
 }
 
 func checkARN(t *testing.T, tg *target) {
+	t.Helper()
 	ctx := t.Context()
 	name := tg.stream(t, 1)
 	arn := tg.active(t, name).StreamARN
@@ -148,6 +152,7 @@ func checkARN(t *testing.T, tg *target) {
 }
 
 func checkOnDemand(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.create(t, &kinesis.CreateStreamInput{StreamModeDetails: &types.StreamModeDetails{StreamMode: types.StreamModeOnDemand}})
 	summary := tg.active(t, name)
 	assert.Equal(t, types.StreamModeOnDemand, summary.StreamModeDetails.StreamMode)
@@ -155,6 +160,7 @@ func checkOnDemand(t *testing.T, tg *target) {
 }
 
 func checkRanges(t *testing.T, tg *target) {
+	t.Helper()
 	next := new(big.Int)
 	for i, sh := range tg.shards(t, tg.stream(t, 3)) {
 		assert.Equal(t, fmt.Sprintf("shardId-%012d", i), *sh.ShardId)
@@ -167,6 +173,7 @@ func checkRanges(t *testing.T, tg *target) {
 }
 
 func checkListShardsPaging(t *testing.T, tg *target) {
+	t.Helper()
 	ctx := t.Context()
 	name := tg.stream(t, 5)
 	in := &kinesis.ListShardsInput{StreamName: &name, MaxResults: aws.Int32(2)}
@@ -193,6 +200,7 @@ func checkListShardsPaging(t *testing.T, tg *target) {
 }
 
 func checkDescribePaging(t *testing.T, tg *target) {
+	t.Helper()
 	name := tg.stream(t, 3)
 	first, err := tg.client.DescribeStream(t.Context(), &kinesis.DescribeStreamInput{StreamName: &name, Limit: aws.Int32(2)})
 	require.NoError(t, err)
@@ -207,6 +215,7 @@ func checkDescribePaging(t *testing.T, tg *target) {
 }
 
 func checkRetention(t *testing.T, tg *target) {
+	t.Helper()
 	ctx := t.Context()
 	name := tg.stream(t, 1)
 	hours := func(want int32) {
@@ -229,6 +238,7 @@ func checkRetention(t *testing.T, tg *target) {
 }
 
 func checkConsumers(t *testing.T, tg *target) {
+	t.Helper()
 	ctx := t.Context()
 	name := tg.stream(t, 1)
 	arn := tg.active(t, name).StreamARN
@@ -254,12 +264,14 @@ func checkConsumers(t *testing.T, tg *target) {
 }
 
 func checkAuthentication(t *testing.T, tg *target) {
+	t.Helper()
 	status, _, body := tg.post(t, "ListStreams", "application/x-amz-json-1.1", []byte("{}"))
 	assert.Equal(t, 400, status)
 	assert.Contains(t, string(body), "MissingAuthenticationTokenException")
 }
 
 func checkUnknownOperation(t *testing.T, tg *target) {
+	t.Helper()
 	status, _, body := tg.post(t, "NoSuchThing", "application/x-amz-json-1.1", []byte("{}"), "Authorization", signed)
 	assert.Equal(t, 400, status)
 	if tg.conforms(t) {
@@ -268,6 +280,7 @@ func checkUnknownOperation(t *testing.T, tg *target) {
 }
 
 func checkSubscribe(t *testing.T, tg *target) {
+	t.Helper()
 	if !tg.conforms(t) {
 		return
 	}

@@ -28,9 +28,9 @@ type wireSequenceRange struct {
 }
 
 type wireShard struct {
-	ShardId               string //nolint:revive // named by the API
-	ParentShardId         string `json:",omitempty"` //nolint:revive // named by the API
-	AdjacentParentShardId string `json:",omitempty"` //nolint:revive // named by the API
+	ShardId               string
+	ParentShardId         string `json:",omitempty"`
+	AdjacentParentShardId string `json:",omitempty"`
 	HashKeyRange          wireHashRange
 	SequenceNumberRange   wireSequenceRange
 }
@@ -62,7 +62,7 @@ type streamDescription struct {
 type describeStream struct {
 	streamRef
 	Limit                 *int
-	ExclusiveStartShardId string //nolint:revive // named by the API
+	ExclusiveStartShardId string
 }
 
 type describeStreamAnswer struct{ StreamDescription streamDescription }

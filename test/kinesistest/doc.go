@@ -3,8 +3,8 @@
 // 1.1 and CBOR 1.1, so the unmodified AWS SDK talks to it.
 //
 //	server := kinesistest.Start(t)
+//	err := server.CreateStream("orders", 2)
 //	client := server.Client()
-//	_, err := client.CreateStream(ctx, &kinesis.CreateStreamInput{StreamName: aws.String("orders")})
 //
 // What it adds to a plain emulator:
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strconv"
+	"time"
 )
 
 // epoch is a timestamp on the wire, in milliseconds: a number of seconds with decimals in JSON, and

@@ -157,7 +157,7 @@ func (s *Service) readPage(st *stream, sh *shard, from uint64, limit int, now in
 		return answer, nil
 	}
 	at := position{stream: st.id, shard: sh.index, ordinal: answer.next, issued: now}
-	answer.iterator = s.appendIterator(nil, at)
+	answer.iterator = s.iteratorFor(at)
 	return answer, nil
 }
 
@@ -180,7 +180,7 @@ func throttled(st *stream, sh *shard) *apiError {
 }
 
 type childShard struct {
-	ShardId      string //nolint:revive // named by the API
+	ShardId      string
 	ParentShards []string
 	HashKeyRange wireHashRange
 }

@@ -42,12 +42,12 @@ func FuzzSequence(f *testing.F) {
 
 func FuzzIterator(f *testing.F) {
 	s := New()
-	valid := s.appendIterator(nil, position{stream: 1, shard: 2, ordinal: 3, issued: 4})
+	valid := s.iteratorFor(position{stream: 1, shard: 2, ordinal: 3, issued: 4})
 	f.Add(valid)
 	f.Add([]byte("garbage"))
 	f.Fuzz(func(t *testing.T, token []byte) {
 		if at, err := s.parseIterator(token); err == nil {
-			again, err := s.parseIterator(s.appendIterator(nil, at))
+			again, err := s.parseIterator(s.iteratorFor(at))
 			require.NoError(t, err)
 			require.Equal(t, at, again)
 		}

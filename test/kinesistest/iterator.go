@@ -27,8 +27,8 @@ type position struct {
 	issued  int64 // ms
 }
 
-// appendIterator writes the token of a position: its fields and a keyed checksum, in base64.
-func (s *Service) appendIterator(dst []byte, p position) []byte {
+// iteratorFor returns the token of a position: its fields and a keyed checksum, in base64.
+func (s *Service) iteratorFor(p position) []byte {
 	var raw [iteratorSize]byte
 	raw[0] = iteratorVersion
 	binary.BigEndian.PutUint64(raw[1:], p.stream)
@@ -36,7 +36,7 @@ func (s *Service) appendIterator(dst []byte, p position) []byte {
 	binary.BigEndian.PutUint64(raw[13:], p.ordinal)
 	binary.BigEndian.PutUint64(raw[21:], uint64(p.issued)) //nolint:gosec // read back the same way
 	binary.BigEndian.PutUint64(raw[29:], maphash.Bytes(s.seed, raw[:29]))
-	return base64.StdEncoding.AppendEncode(dst, raw[:])
+	return base64.StdEncoding.AppendEncode(nil, raw[:])
 }
 
 func (s *Service) parseIterator(token []byte) (position, error) {
@@ -130,7 +130,7 @@ func (sh *shard) locateSequence(st *stream, start startingPosition, op string) (
 // getShardIterator is the request of GetShardIterator.
 type getShardIterator struct {
 	streamRef
-	ShardId                string //nolint:revive // named by the API
+	ShardId                string
 	ShardIteratorType      string
 	StartingSequenceNumber string
 	Timestamp              *epoch
@@ -171,5 +171,5 @@ func (r *getShardIterator) run(x *exchange) (any, *apiError) {
 		return nil, errDryRun
 	}
 	at := position{stream: st.id, shard: sh.index, ordinal: ordinal, issued: x.now.UnixMilli()}
-	return &getShardIteratorAnswer{ShardIterator: string(x.svc.appendIterator(nil, at))}, nil
+	return &getShardIteratorAnswer{ShardIterator: string(x.svc.iteratorFor(at))}, nil
 }

@@ -12,7 +12,7 @@ const (
 // shardFilter narrows ListShards.
 type shardFilter struct {
 	Type      string
-	ShardId   string `json:",omitempty"` //nolint:revive // named by the API
+	ShardId   string `json:",omitempty"`
 	Timestamp *epoch `json:",omitempty"`
 }
 
@@ -20,7 +20,7 @@ type shardFilter struct {
 type listShards struct {
 	streamRef
 	NextToken               string
-	ExclusiveStartShardId   string //nolint:revive // named by the API
+	ExclusiveStartShardId   string
 	MaxResults              *int
 	StreamCreationTimestamp *epoch
 	ShardFilter             *shardFilter

@@ -39,12 +39,9 @@ type operation struct {
 }
 
 // plain makes an operation whose request goes through the codec's general decoder.
-func plain[T any, R interface {
-	*T
-	request
-}]() operation {
+func plain(empty func() request) operation {
 	return operation{parse: func(c *codec, body []byte) (request, error) {
-		r := R(new(T))
+		r := empty()
 		return r, c.decode(body, r)
 	}}
 }
@@ -80,7 +77,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.fail(failf(codeSerialization, "The request body cannot be read: %v", err))
 		return
 	}
-	x.dispatch(*buf)
+	x.dispatch(*buf) //nolint:contextcheck // the exchange carries the request and its context
 }
 
 func readBody(r *http.Request, buf *[]byte) error {
@@ -100,7 +97,7 @@ func readBody(r *http.Request, buf *[]byte) error {
 		}
 		n, err := r.Body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
-		if err == io.EOF { //nolint:errorlint // Read returns it bare
+		if err == io.EOF {
 			break
 		}
 		if err != nil {

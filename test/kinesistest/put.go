@@ -205,7 +205,7 @@ func (st *stream) store(p *putEntry, now int64, seq *[sequenceDigits]byte) *apiE
 }
 
 type putRecordAnswer struct {
-	ShardId        string //nolint:revive // named by the API
+	ShardId        string
 	SequenceNumber string
 }
 

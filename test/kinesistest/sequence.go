@@ -100,7 +100,7 @@ func parseSequence(text string) (sequence, error) {
 		created: hi >> 20 & secondsMask,
 		counter: hi<<48 | mid>>16,
 		time:    (mid&0xff)<<28 | lo>>36,
-		shard:   uint32(lo >> 4), //nolint:gosec // the field is these 32 bits
+		shard:   uint32(lo >> 4),
 	}
 	if mid>>8&0xff != 0 || hi>>16&0xf != uint64(q.shard&0xf) {
 		return sequence{}, errSequenceLayout

@@ -16,7 +16,7 @@ const (
 // subscribe is the request of SubscribeToShard.
 type subscribe struct {
 	ConsumerARN      string
-	ShardId          string //nolint:revive // named by the API
+	ShardId          string
 	StartingPosition *startingPosition
 	DryRun           bool
 }

@@ -3,7 +3,7 @@ package kinesistest_test
 import (
 	"bytes"
 	"context"
-	"crypto/md5"
+	"crypto/md5" //nolint:gosec // what Kinesis uses
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +48,7 @@ func (tg *target) conforms(t *testing.T) bool {
 }
 
 func ownTarget(t *testing.T) *target {
+	t.Helper()
 	s := kinesistest.Start(t)
 	cfg := s.Config()
 	cfg.RetryMaxAttempts = 1
@@ -67,6 +68,7 @@ const (
 
 // localTarget is kinesis-local, an emulator others wrote, if the environment says where it runs.
 func localTarget(t *testing.T) *target {
+	t.Helper()
 	endpoint := os.Getenv(localEndpointEnv)
 	if endpoint == "" {
 		if os.Getenv(requireEnv) == "1" {
@@ -91,6 +93,7 @@ func TestContract(t *testing.T) {
 }
 
 func runContract(t *testing.T, tg *target) {
+	t.Helper()
 	known := map[string]bool{}
 	for _, c := range contract {
 		known[c.name] = true
@@ -238,8 +241,7 @@ func codeOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
 	}
 	return err.Error()

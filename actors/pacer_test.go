@@ -1,0 +1,69 @@
+package actors
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// FIELD G2: five calls per second and shard, whatever comes between them: in any second, not in those of a clock.
+func TestPacerInAnySecond(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 8).Draw(t, "limit")
+		p := pacer{limit: limit}
+		now := time.Unix(1_700_000_000, 0)
+		var calls []time.Time
+		for range rapid.IntRange(1, 60).Draw(t, "calls") {
+			now = now.Add(time.Duration(rapid.OneOf(rapid.Just(0), rapid.IntRange(0, 400)).Draw(t, "idle")) * time.Millisecond)
+			wait := p.wait(now)
+			require.GreaterOrEqual(t, wait, time.Duration(0))
+			require.LessOrEqual(t, wait, time.Second+pacerMargin)
+			if recent := callsSince(calls, now.Add(-time.Second-pacerMargin)); recent < limit {
+				require.Zero(t, wait, "%d calls in the last second: the next may go at once", recent)
+			}
+			require.Equal(t, wait, p.wait(now), "asking changes nothing")
+			now = now.Add(wait)
+			require.Zero(t, p.wait(now), "the wait was long enough")
+			p.called(now)
+			calls = append(calls, now)
+			require.LessOrEqual(t, callsSince(calls, now.Add(-time.Second)), limit, "calls in the second up to %v", now)
+		}
+		require.LessOrEqual(t, len(p.calls), limit, "no more is remembered than is needed")
+	})
+}
+
+// callsSince counts the calls after an instant.
+func callsSince(calls []time.Time, after time.Time) (n int) {
+	for _, c := range calls {
+		if c.After(after) {
+			n++
+		}
+	}
+	return n
+}
+
+// At full speed the limit is used: five at once, then five more a second later.
+func TestPacerUsesItsLimit(t *testing.T) {
+	p := pacer{limit: 5}
+	start := time.Unix(1_700_000_000, 0)
+	now := start
+	for i := range 50 {
+		now = now.Add(p.wait(now))
+		require.Equal(t, start.Add(time.Duration(i/5)*(time.Second+pacerMargin)), now, "call %d", i)
+		p.called(now)
+	}
+}
+
+func TestPacerWithoutLimit(t *testing.T) {
+	for _, limit := range []int{0, -1} {
+		p := pacer{limit: limit}
+		now := time.Unix(1_700_000_000, 0)
+		for range 100 {
+			require.Zero(t, p.wait(now))
+			p.called(now)
+		}
+		require.Empty(t, p.calls)
+	}
+}

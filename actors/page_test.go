@@ -1,0 +1,136 @@
+package actors
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+func recordsAt(sequences ...string) (records []types.Record) {
+	for _, s := range sequences {
+		records = append(records, types.Record{SequenceNumber: aws.String(s), PartitionKey: aws.String("k" + s), Data: []byte("d" + s)})
+	}
+	return records
+}
+
+func sequencesOf(page pageFetched) (sequences []string) {
+	for i := range page.deliveries {
+		sequences = append(sequences, page.deliveries[i].GetSequenceNumber())
+	}
+	return sequences
+}
+
+func TestPageBecomesDeliveries(t *testing.T) {
+	arrival := time.UnixMilli(1_700_000_000_123)
+	spec := pageSpec{generation: 7, stream: "orders", shard: "shard", iterator: "iterator", firstID: 41, limit: 3}
+	page := spec.fetched(&kinesis.GetRecordsOutput{
+		Records: []types.Record{
+			{SequenceNumber: aws.String("9"), PartitionKey: aws.String("k"), Data: []byte("plain"), ApproximateArrivalTimestamp: &arrival},
+			{SequenceNumber: aws.String("10"), PartitionKey: aws.String("k"), Data: wrapEnvelope(map[string]string{"a": "b"}, []byte("payload"))},
+			{SequenceNumber: aws.String("11")},
+		},
+		MillisBehindLatest: aws.Int64(5000), NextShardIterator: aws.String("next"), ChildShards: []types.ChildShard{{ShardId: aws.String("child")}},
+	})
+	require.EqualValues(t, 7, page.generation)
+	require.Equal(t, "iterator", page.iterator)
+	require.Equal(t, "next", page.next)
+	require.EqualValues(t, 5000, page.lag)
+	require.Len(t, page.children, 1)
+	require.Equal(t, 3, page.records)
+	require.True(t, page.full)
+
+	want := []*messages.Delivery{
+		{SequenceNumber: "9", PartitionKey: "k", Data: []byte("plain"), ArrivalUnixMillis: 1_700_000_000_123, DeliveryId: 41},
+		{SequenceNumber: "10", PartitionKey: "k", Data: []byte("payload"), Headers: map[string]string{"a": "b"}, DeliveryId: 42},
+		{SequenceNumber: "11", DeliveryId: 43},
+	}
+	require.Len(t, page.deliveries, len(want))
+	for i, d := range want {
+		d.Stream, d.ShardId, d.Attempt, d.Generation = "orders", "shard", 1, 7
+		require.Equal(t, d.String(), page.deliveries[i].String())
+	}
+}
+
+func TestEmptyPage(t *testing.T) {
+	spec := pageSpec{generation: 7, limit: 10, firstID: 3, after: "5"}
+	for name, out := range map[string]*kinesis.GetRecordsOutput{
+		"behind": {MillisBehindLatest: aws.Int64(3_600_000), NextShardIterator: aws.String("next")}, // G1
+		"bare":   {},                                                                                // R14, D8: everything is missing
+		"ended":  {NextShardIterator: aws.String("")},
+	} {
+		page := spec.fetched(out)
+		require.Empty(t, page.deliveries, name)
+		require.Zero(t, page.records)
+		require.False(t, page.full)
+		require.Equal(t, aws.ToString(out.NextShardIterator), page.next)
+		require.Equal(t, aws.ToInt64(out.MillisBehindLatest), page.lag)
+	}
+}
+
+// FIELD I7: what comes again at or below the last record read is dropped; C6: compared as numbers.
+func TestPageDropsRepeatedRecords(t *testing.T) {
+	nines, zeros := strings.Repeat("9", 56), "1"+strings.Repeat("0", 56)
+	for name, c := range map[string]struct {
+		after     string
+		sequences []string
+		want      []string
+	}{
+		"nothing was read before": {"", []string{"1", "2"}, []string{"1", "2"}},
+		"inclusive":               {"10", []string{"10", "11"}, []string{"11"}},
+		"a whole page again":      {"12", []string{"10", "11", "12"}, nil},
+		"overlap":                 {"11", []string{"9", "10", "11", "12", "13"}, []string{"12", "13"}},
+		"more digits are more":    {nines, []string{nines, zeros}, []string{zeros}},
+		"fewer digits are less":   {zeros, []string{nines, zeros}, nil},
+		"9 before 10":             {"9", []string{"10", "100"}, []string{"10", "100"}},
+		"leading zeros":           {"010", []string{"10", "0011", "9"}, []string{"0011"}},
+		"again within the page":   {"", []string{"1", "2", "2", "1", "3"}, []string{"1", "2", "3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := pageSpec{after: c.after, firstID: 100, limit: 100}.fetched(&kinesis.GetRecordsOutput{Records: recordsAt(c.sequences...)})
+			require.Equal(t, c.want, sequencesOf(page))
+			require.Equal(t, len(c.sequences), page.records, "all that came, repeated or not")
+			for i := range page.deliveries {
+				require.EqualValues(t, 100+i, page.deliveries[i].GetDeliveryId(), "ids have no gap")
+			}
+		})
+	}
+}
+
+// Whatever comes, what goes on is increasing, above what was read before, and with consecutive ids; as the window expects it.
+func TestPageInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		after := rapid.Uint64Range(0, 120).Draw(t, "after")
+		sequences := rapid.SliceOfN(rapid.Uint64Range(1, 120), 0, 20).Draw(t, "sequences")
+		var texts, want []string
+		highest := after
+		for _, s := range sequences {
+			texts = append(texts, strconv.FormatUint(s, 10))
+			if s > highest {
+				highest = s
+				want = append(want, strconv.FormatUint(s, 10))
+			}
+		}
+		limit := rapid.IntRange(1, 20).Draw(t, "limit")
+		spec := pageSpec{firstID: 1, limit: limit}
+		if after > 0 {
+			spec.after = strconv.FormatUint(after, 10)
+		}
+		page := spec.fetched(&kinesis.GetRecordsOutput{Records: recordsAt(texts...)})
+		require.Equal(t, want, sequencesOf(page))
+		require.Equal(t, len(sequences) >= limit, page.full)
+		w := newWindow(100, 1<<20, false)
+		for i := range page.deliveries {
+			require.Equal(t, w.nextID(), page.deliveries[i].GetDeliveryId())
+			w.add(&page.deliveries[i])
+		}
+	})
+}
