@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/smithy-go"
@@ -87,16 +88,16 @@ func classify(err error) failure {
 }
 
 // isConfiguration recognises what the SDK says before it reaches a service: no credentials, no
-// region, a host that does not exist, a connection that is refused.
+// region, a host that does not exist, a connection that is refused. What passes by itself, such as a name server that does not
+// answer, is not the configuration's fault.
 func isConfiguration(err error) bool {
 	var missingRegion *aws.MissingRegionError
 	var dns *net.DNSError
-	var op *net.OpError
 	switch {
-	case errors.As(err, &missingRegion), errors.As(err, &dns):
+	case errors.As(err, &missingRegion), errors.Is(err, syscall.ECONNREFUSED):
 		return true
-	case errors.As(err, &op) && op.Op == "dial":
-		return true
+	case errors.As(err, &dns):
+		return dns.IsNotFound
 	}
 	text := err.Error()
 	return strings.Contains(text, "failed to refresh cached credentials") ||

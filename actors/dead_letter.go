@@ -15,8 +15,9 @@ const (
 	headerDeadAttempts = "pk-attempts"
 )
 
-// deadLetter is a spent record on its way to another stream: its payload, key and headers, and where it came from.
-func deadLetter(stream string, d *messages.Delivery, correlation uint64) *messages.Publish {
+// deadLetter is a spent record on its way to another stream: its payload, key and headers, and where it came from. A record so large that
+// this does not fit into maxSize goes without it: it must not be refused, or its shard would never advance.
+func deadLetter(stream string, d *messages.Delivery, correlation uint64, maxSize int) *messages.Publish {
 	headers := make(map[string]string, len(d.GetHeaders())+4)
 	maps.Copy(headers, d.GetHeaders())
 	headers[headerDeadStream] = d.GetStream()
@@ -27,6 +28,9 @@ func deadLetter(stream string, d *messages.Delivery, correlation uint64) *messag
 	if d.GetPartitionKey() != "" {
 		key := d.GetPartitionKey()
 		m.PartitionKey = &key
+	}
+	if recordSize(m) > maxSize {
+		m.Headers = d.GetHeaders()
 	}
 	return m
 }

@@ -192,13 +192,13 @@ func streamError(stream, doing string, err error) *Error {
 }
 
 func readError(stream, shard, doing string, err error) *Error {
-	e := streamError(stream, doing, err)
+	e := *streamError(stream, doing, err) // a copy: it may be one that others hold
 	if e.Kind == messages.ErrorKind_ERROR_KIND_STREAM {
 		e.Kind = messages.ErrorKind_ERROR_KIND_READ
 		e.Advice = ""
 	}
 	e.Shard = shard
-	return e
+	return &e
 }
 
 func leaseError(key leasestore.Key, stream, doing string, err error) *Error {

@@ -96,8 +96,8 @@ func (l *lineage) decideOne(s shard, out map[string]decision, leased map[string]
 	for _, id := range s.parents {
 		parent, listed := out[id]
 		if !listed {
-			_, had := l.leases[id]
-			inherits = inherits || had
+			row, had := l.leases[id]
+			inherits = inherits || (had && row.Seek == l.state.Seek)
 			continue
 		}
 		switch parent.verdict {
@@ -145,6 +145,9 @@ func (l *lineage) laterOpening(s shard, hasLease bool, leased map[string]bool) d
 		return decision{verdict: verdictOutOfScope}
 	case hasLease, hasDescendant:
 		// A seek to the tip was stored and has not reached this shard, or its descendants, yet.
+		return decision{verdict: verdictStart, start: l.state.Start}
+	case len(s.parents) == 0:
+		// As old as the stream, so it was there at the opening, where its lease failed.
 		return decision{verdict: verdictStart, start: l.state.Start}
 	default:
 		return decision{verdict: verdictStart, start: leasestore.TrimHorizon()}

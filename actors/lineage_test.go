@@ -433,7 +433,7 @@ func newSimStream(t *rapid.T, strict bool) *simStream {
 	return s
 }
 
-func (s *simStream) create(parents ...*simShard) *simShard {
+func (s *simStream) create(parents ...*simShard) {
 	n := &simShard{shard: shard{id: fmt.Sprintf("shard-%03d", len(s.shards))}}
 	for _, p := range parents {
 		p.closed = true
@@ -443,7 +443,6 @@ func (s *simStream) create(parents ...*simShard) *simShard {
 		n.hidden = rapid.Bool().Draw(s.t, "hidden") || slices.ContainsFunc(parents, isHidden)
 	}
 	s.shards = append(s.shards, n)
-	return n
 }
 
 // isHidden: a listing that lags behind shows no child before its parents.

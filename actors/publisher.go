@@ -2,10 +2,11 @@ package actors
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -167,9 +168,14 @@ func (p *publisher) unused() *outgoing {
 	return new(outgoing)
 }
 
+// randomKeySize is the length of a random partition key.
+const randomKeySize = 16
+
 // randomKey spreads records without a key over the shards.
 func randomKey() string {
-	return strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // spreads load, guards nothing
+	var b [randomKeySize / 2]byte
+	binary.BigEndian.PutUint64(b[:], rand.Uint64()) //nolint:gosec // spreads load, guards nothing
+	return hex.EncodeToString(b[:])
 }
 
 // send starts the next PutRecords, if none is under way and there is something to send.

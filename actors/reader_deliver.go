@@ -146,7 +146,7 @@ func (r *reader) spend(c actor.Context, d *messages.Delivery) {
 	}
 	correlation := nextGeneration() // delivery ids begin anew with each generation
 	r.spent[correlation] = d.GetDeliveryId()
-	c.Request(r.broker, deadLetter(r.how.deadLetter, d, correlation))
+	c.Request(r.broker, deadLetter(r.how.deadLetter, d, correlation, r.cfg.Limits.MaxRecordSize))
 }
 
 func (r *reader) onDeadLetterStored(c actor.Context, correlation uint64) {

@@ -68,6 +68,7 @@ type tickerTest struct {
 	system  *actor.ActorSystem
 	p       *probe.Probe
 	pid     *actor.PID
+	spawned chan *actor.PID
 	started tickerStarted
 	panics  []any
 }
@@ -80,10 +81,10 @@ func (tt *tickerTest) HandleFailure(_ *actor.ActorSystem, supervisor actor.Super
 	supervisor.RestartChildren(child)
 }
 
-// parent spawns the ticker as its child, so that the test supervises it.
+// Receive spawns the ticker as a child, so that the test supervises it.
 func (tt *tickerTest) Receive(c actor.Context) {
 	if _, ok := c.Message().(*actor.Started); ok {
-		c.Send(tt.p.PID(), c.Spawn(actor.PropsFromProducer(func() actor.Actor { return &ticker{to: tt.p.PID()} })))
+		tt.spawned <- c.Spawn(actor.PropsFromProducer(func() actor.Actor { return &ticker{to: tt.p.PID()} }))
 	}
 }
 
@@ -91,11 +92,10 @@ func (tt *tickerTest) Receive(c actor.Context) {
 func inTicker(t *testing.T, test func(tt *tickerTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		tt := &tickerTest{T: t, system: probe.NewSystem(t)}
+		tt := &tickerTest{T: t, system: probe.NewSystem(t), spawned: make(chan *actor.PID, 1)}
 		tt.p = probe.New(t, tt.system)
 		parent := tt.system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return tt }, actor.WithSupervisor(tt)))
-		tt.pid = probe.Fish[*actor.PID](tt.p, nil)
-		tt.started = probe.Fish[tickerStarted](tt.p, nil)
+		tt.pid, tt.started = <-tt.spawned, probe.Expect[tickerStarted](tt.p)
 		test(tt)
 		tt.system.Root.Stop(parent)
 		synctest.Wait()
@@ -112,7 +112,7 @@ func (tt *tickerTest) restart(before func(a *ticker)) {
 		panic("restart")
 	})
 	old := tt.started
-	tt.started = probe.Fish[tickerStarted](tt.p, nil)
+	tt.started = probe.Expect[tickerStarted](tt.p)
 	require.NotEqual(tt, old.fx.incarnation, tt.started.fx.incarnation)
 }
 
@@ -145,12 +145,8 @@ func TestEffectEndsAtItsDeadline(t *testing.T) {
 func TestEffectIsAbandoned(t *testing.T) {
 	inTicker(t, func(tt *tickerTest) {
 		tt.do(func(a *ticker) {
-			var abandon context.CancelFunc
-			abandon = a.fx.run(time.Hour, func(ctx context.Context) any {
-				return pause(ctx, time.Hour)
-			})
-			other := a.fx.run(time.Hour, func(ctx context.Context) any { return pause(ctx, time.Second) })
-			_ = other
+			abandon := a.fx.run(time.Hour, func(ctx context.Context) any { return pause(ctx, time.Hour) })
+			a.fx.run(time.Hour, func(ctx context.Context) any { return pause(ctx, time.Second) })
 			abandon()
 		})
 		require.Equal(tt, tickerResult{context.Canceled}, probe.Expect[tickerResult](tt.p), "what the call makes of it comes at once")
@@ -178,7 +174,7 @@ func TestEffectOfAnEarlierIncarnationIsStale(t *testing.T) {
 		tt.restart(func(a *ticker) {
 			a.fx.run(time.Minute, func(context.Context) any { return "late" })
 			a.fx.run(time.Minute, func(context.Context) any { panic("late") })
-			pause(context.Background(), time.Second) //nolint:errcheck // lets the effect finish first
+			time.Sleep(time.Second) // in the bubble: both effects finish first
 		})
 		for range 2 {
 			probe.Expect[tickerStale](tt.p)
@@ -214,7 +210,10 @@ func TestNoEffectAfterStop(t *testing.T) {
 		tt.do(func(a *ticker) {
 			// One call heeds its context, one does not.
 			a.fx.run(time.Hour, func(ctx context.Context) any { return pause(ctx, 10*time.Minute) })
-			a.fx.run(time.Hour, func(context.Context) any { return pause(context.Background(), 10*time.Minute) })
+			a.fx.run(time.Hour, func(context.Context) any {
+				time.Sleep(10 * time.Minute) // in the bubble
+				return nil
+			})
 			a.timers.set(timerA, time.Minute)
 			a.timers.set(timerB, 0)
 		})
@@ -283,7 +282,7 @@ func TestFiredTimerThatWasCancelledIsStale(t *testing.T) {
 		tt.do(func(a *ticker) {
 			a.timers.set(timerA, time.Second)
 			a.timers.set(timerB, time.Second)
-			pause(context.Background(), 2*time.Second) //nolint:errcheck // both fire meanwhile
+			time.Sleep(2 * time.Second) // in the bubble: both fire meanwhile
 			a.timers.cancel(timerA)
 			a.timers.set(timerB, 3*time.Second)
 		})
@@ -299,10 +298,11 @@ func TestTimerOfAnEarlierIncarnationIsStale(t *testing.T) {
 		tt.restart(func(a *ticker) {
 			a.timers.set(timerA, time.Second)
 			a.timers.set(timerB, time.Hour)
-			pause(context.Background(), 2*time.Second) //nolint:errcheck // A fires meanwhile
+			time.Sleep(2 * time.Second) // in the bubble: A fires meanwhile
 		})
 		tt.do(func(a *ticker) { a.timers.set(timerA, time.Minute) })
-		require.Equal(tt, timerA, probe.Expect[tickerStale](tt.p).message.(timerFired).name) //nolint:errcheck,forcetypeassert // fails the test
+		stale, _ := probe.Expect[tickerStale](tt.p).message.(timerFired)
+		require.Equal(tt, timerA, stale.name)
 		probe.Expect[tickerFired](tt.p, 2*time.Minute)
 		tt.p.ExpectNone(3 * time.Hour) // B was stopped with its incarnation
 	})

@@ -49,7 +49,7 @@ func parseStream(spelling string) (streamRef, *Error) {
 		return streamRef{}, malformedARN(spelling)
 	}
 	kind, name, ok := strings.Cut(a.Resource, "/")
-	if !ok || kind != "stream" || a.Service != "kinesis" || a.Region == "" || a.AccountID == "" {
+	if !ok || kind != "stream" || a.Partition == "" || a.Service != "kinesis" || a.Region == "" || a.AccountID == "" {
 		return streamRef{}, malformedARN(spelling)
 	}
 	if err := checkStreamName(spelling, name); err != nil {
@@ -261,14 +261,18 @@ func checkRecord(m *messages.Publish, l Limits) *Error {
 		}
 	}
 	if h := m.GetExplicitHashKey(); h != "" {
-		if !leasestore.ValidSequence(h) || leasestore.CompareSequence(h, maxHashKey) > 0 {
-			return invalid(m.GetStream(), "explicit_hash_key", "%q is not a decimal number below 2^128", h)
+		if !leasestore.ValidSequence(h) || (len(h) > 1 && h[0] == '0') || leasestore.CompareSequence(h, maxHashKey) > 0 {
+			return invalid(m.GetStream(), "explicit_hash_key", "%q is not a decimal number below 2^128 without leading zeros", h)
 		}
 	}
 	if err := checkHeaders(m.GetStream(), m.GetHeaders()); err != nil {
 		return err
 	}
-	if size := recordSize(m); size > l.MaxRecordSize {
+	size := recordSize(m)
+	if m.PartitionKey == nil {
+		size += randomKeySize
+	}
+	if size > l.MaxRecordSize {
 		e := invalid(m.GetStream(), "data", "the record has %d bytes with its partition key and headers: %d are possible",
 			size, l.MaxRecordSize)
 		e.Advice = "a stream can allow up to 10 MiB: raise its MaxRecordSize and Limits.MaxRecordSize"

@@ -338,7 +338,7 @@ func TestDeadLetterOfTheLargestRecordCanBePublished(t *testing.T) {
 		Data: make([]byte, 999), Attempt: 3,
 	}
 	require.Nil(t, checkPublish(&messages.Publish{Stream: "orders", Data: d.GetData(), PartitionKey: &d.PartitionKey}, limits))
-	require.Nil(t, checkPublish(deadLetter("graveyard", d, 1), limits))
+	require.Nil(t, checkPublish(deadLetter("graveyard", d, 1, limits.MaxRecordSize), limits))
 }
 
 func TestDeadLetterMessage(t *testing.T) {
@@ -346,7 +346,7 @@ func TestDeadLetterMessage(t *testing.T) {
 		Stream: "orders", ShardId: "shard", SequenceNumber: "5", PartitionKey: "k", Data: []byte("data"),
 		Headers: map[string]string{"own": "header"}, Attempt: 3,
 	}
-	m := deadLetter("graveyard", d, 9)
+	m := deadLetter("graveyard", d, 9, 1<<20)
 	require.Equal(t, "graveyard", m.GetStream())
 	require.Equal(t, "k", m.GetPartitionKey())
 	require.Equal(t, "data", string(m.GetData()))
@@ -356,5 +356,5 @@ func TestDeadLetterMessage(t *testing.T) {
 	}, m.GetHeaders())
 	require.Equal(t, map[string]string{"own": "header"}, d.GetHeaders(), "the delivery was sent and is not changed")
 	require.Nil(t, checkPublish(m, Limits{}.withDefaults()))
-	require.Nil(t, deadLetter("graveyard", &messages.Delivery{}, 1).PartitionKey, "no key: a random one, as an empty one is refused")
+	require.Nil(t, deadLetter("graveyard", &messages.Delivery{}, 1, 1<<20).PartitionKey, "no key: a random one, as an empty one is refused")
 }

@@ -515,7 +515,7 @@ func TestRetryIsACopy(t *testing.T) {
 func TestLargeRecordGoesOutAlone(t *testing.T) {
 	w := newWindow(10, 10, false)
 	for id, size := range []int{4, 4, 50, 1} {
-		w.add(windowRecord(uint64(id)+1, "", size)) //nolint:gosec // small
+		w.add(windowRecord(uint64(id)+1, "", size))
 	}
 	require.Zero(t, w.room(), "the bytes read are over the bound")
 	require.Equal(t, []uint64{1, 2}, nextIDs(w))

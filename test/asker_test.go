@@ -147,7 +147,7 @@ type tally struct {
 func (a *asker) wait() tally {
 	select {
 	case <-a.all:
-	case <-time.After(patience):
+	case <-time.After(patience / 2):
 	}
 	t := tally{Answers: make(map[string]int), Silent: make(map[string]int)}
 	for i := range a.answers {

@@ -100,7 +100,7 @@ func TestEveryRequestFromAfarIsAnswered(t *testing.T) {
 	n := &node{actors: nearSystem()}
 	n.System = protokinesis.New(n.actors, protokinesis.WithAWSConfig(s.config), protokinesis.WithTimings(s.timings()),
 		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1, PendingRecords: 1_000_000}))
-	t.Cleanup(func() { n.shutdown(t) })
+	t.Cleanup(n.end)
 	require.NoError(t, n.Connect(t.Context()))
 	_, err := n.Subscribe(t.Context(), protokinesis.Stream(stream), protokinesis.HandlerFunc(newRecorder().handle))
 	require.NoError(t, err)

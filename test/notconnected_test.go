@@ -104,6 +104,6 @@ func TestStoppedByForce(t *testing.T) {
 	assert.Equal(t, requests, sum, "silence, or dead letters, which do not say to what: %v", got.Silent)
 	assert.Less(t, got.Answers[saysDeadLetter], requests/1000)
 	assert.Zero(t, got.Repeated)
-	_, err = n.Publisher().Publish(t.Context(), protokinesis.Record{Stream: stream})
+	_, err = n.Publisher().Publish(t.Context(), protokinesis.Record{Stream: stream, Data: []byte("data")})
 	assert.ErrorIs(t, err, protokinesis.ErrNotConnected)
 }

@@ -200,3 +200,21 @@ func inFlight(t *testing.T, p *probe.Probe, subscription *actor.PID) []int64 {
 	}
 	return counts
 }
+
+// TestUnknownOutcome: a settlement that says nothing this version knows settles nothing.
+func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	s := embeddedService(t)
+	n, stream := s.connect(t), s.newStream(t, 1)
+	p := newProbe(t, n)
+	opened := subscribe(t, p, n, protokinesis.Stream(stream))
+	publishTo(t, n, stream, "0")
+	deliveries, readers := take(t, p, 1)
+	shard := opened.GetShards()[0]
+	for _, outcome := range []messages.Outcome{99, messages.Outcome_OUTCOME_UNSPECIFIED} {
+		settle := deliveries[shard][0].Ack()
+		settle.Outcome = outcome
+		p.Send(readers[shard], settle)
+		assert.Equal(t, []int64{1}, inFlight(t, p, opened.GetSubscription()), "%v", outcome)
+	}
+}

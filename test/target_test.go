@@ -42,9 +42,12 @@ func eachService(t *testing.T, check func(t *testing.T, s *target)) {
 	t.Helper()
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) *target{
-		embedded:     func(tb testing.TB) *target { tb.Helper(); return embeddedService(tb) },
-		kinesalite:   func(tb testing.TB) *target { tb.Helper(); return emulator(tb, kinesalite, emulators.Kinesalite(tb)) },
-		kinesisLocal: func(tb testing.TB) *target { tb.Helper(); return emulator(tb, kinesisLocal, emulators.KinesisLocal(tb)) },
+		embedded:   func(tb testing.TB) *target { tb.Helper(); return embeddedService(tb) },
+		kinesalite: func(tb testing.TB) *target { tb.Helper(); return emulator(tb, kinesalite, emulators.Kinesalite(tb)) },
+		kinesisLocal: func(tb testing.TB) *target {
+			tb.Helper()
+			return emulator(tb, kinesisLocal, emulators.KinesisLocal(tb))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +116,7 @@ func (s *target) configured(t *testing.T, options ...protokinesis.Option) *node 
 		protokinesis.WithTimings(s.timings()),
 		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
 	}, options...)...)}
-	t.Cleanup(func() { n.shutdown(t) })
+	t.Cleanup(n.end)
 	return n
 }
 
@@ -130,6 +133,13 @@ func (s *target) connect(t *testing.T, options ...protokinesis.Option) *node {
 	n := s.configured(t, options...)
 	require.NoError(t, n.Connect(t.Context()))
 	return n
+}
+
+// end is for after a test, when it matters no more what is in flight.
+func (n *node) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = n.Shutdown(ctx)
 }
 
 // shutdown ends a node in order. Doing so again is fine.

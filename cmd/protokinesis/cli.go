@@ -140,6 +140,14 @@ func (a *app) report(err error) int {
 var sdkNoise = regexp.MustCompile(`(api error \w+: )?operation error Kinesis: \w+, (exceeded maximum number of attempts, \d+, )?` +
 	`(https response error StatusCode: \d+, RequestID: [^,]*, )?`)
 
+// unlessInterrupted is err, but nil when it is no more than that the program was asked to end.
+func (a *app) unlessInterrupted(err error) error {
+	if a.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
 // oneLine is an error's text without line breaks and without the SDK's wrapping.
 func oneLine(err error) string {
 	lines := strings.FieldsFunc(sdkNoise.ReplaceAllString(err.Error(), ""), func(r rune) bool { return r == '\n' || r == '\r' })

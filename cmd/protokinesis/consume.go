@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -133,7 +134,7 @@ func (c *consumeCmd) Run(a *app) (err error) {
 	defer closeIdle()
 	n, err := a.connect(cfg, options...)
 	if err != nil {
-		return err
+		return a.unlessInterrupted(err)
 	}
 	return c.consume(a, n)
 }
@@ -144,15 +145,16 @@ func (c *consumeCmd) consume(a *app, n *node) error {
 	consumer.handle = out.print
 	if c.Exec != "" {
 		consumer.parallel, consumer.jobSize = c.Parallel, 1
-		consumer.handle = (&executor{command: c.Exec, out: out, errors: a.errorOutput()}).run
+		commands := &executor{command: c.Exec, out: out, errors: a.errorOutput()}
+		consumer.handle = commands.run
+		defer commands.groups.dieTogether(a.ctx)()
 	}
 	co, err := consume(a.ctx, n, c.descriptor(), consumer)
 	if err != nil {
-		closeErr := n.close(a.ctx, c.ShutdownTimeout)
-		if a.ctx.Err() != nil && closeErr == nil {
-			return nil // interrupted before it was open
+		if closeErr := n.close(a.ctx, c.ShutdownTimeout); closeErr != nil {
+			a.log.Warn("shutdown", slog.Any("error", closeErr))
 		}
-		return err
+		return a.unlessInterrupted(err)
 	}
 	var timeUp <-chan time.Time
 	if c.For != nil {

@@ -329,7 +329,7 @@ func TestShutdownTimeout(t *testing.T) {
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	s := newService(t)
 	s.fill("s", 1, 1, 1)
-	p := s.start(eager("consume", "s", "--from", "horizon", "--log-level", "info", "--exec", `echo hangs >&2; exec sleep 1000`)...)
+	p := s.start(eager("consume", "s", "--from", "horizon", "--log-level", "info", "--exec", `echo hangs >&2; sleep 1000`)...)
 	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), "hangs") }, patience, time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	// Until the first signal is seen to, a second one is the same signal.

@@ -14,7 +14,7 @@ import (
 
 func TestDemoJSON(t *testing.T) {
 	for _, shards := range []string{"1", "4"} {
-		r := cliRun(t, "", "demo", "--json", "--records", "500", "--rate", "0", "--shards", shards)
+		r := cliRun(t, "", "demo", "--json", "--log-level", "error", "--records", "500", "--rate", "0", "--shards", shards)
 		require.Equal(t, exitDone, r.code, r.stderr)
 		require.Empty(t, r.stderr)
 		require.Len(t, r.lines(), 1)

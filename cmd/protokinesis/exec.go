@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/protokinesis/protokinesis/messages"
@@ -21,6 +22,7 @@ type executor struct {
 	command string
 	out     *printer
 	errors  io.Writer
+	groups  processGroups
 }
 
 // pipeWait bounds the wait for the output of a command that has ended and left others behind with its pipes, or that was killed.
@@ -34,8 +36,7 @@ func (e *executor) run(ctx context.Context, records []*messages.Delivery, attemp
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(d.GetData()), &stdout, e.errors
 	cmd.Env = append(os.Environ(), recordEnv(d, attempt)...)
 	cmd.WaitDelay = pipeWait
-	ownGroup(cmd)
-	err := cmd.Run()
+	err := e.groups.run(cmd)
 	if err != nil && !(errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success()) {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("it was ended, as the time for the shutdown is up: %w", err)
@@ -46,6 +47,34 @@ func (e *executor) run(ctx context.Context, records []*messages.Delivery, attemp
 		return nil
 	}
 	return e.out.write(stdout.Bytes())
+}
+
+// processGroups are the commands that run, each with the processes it started.
+type processGroups struct {
+	mu      sync.Mutex
+	running map[int]bool // by the leader's id
+}
+
+func (g *processGroups) run(cmd *exec.Cmd) error {
+	ownGroup(cmd)
+	g.mu.Lock()
+	err := cmd.Start()
+	if err == nil {
+		if g.running == nil {
+			g.running = make(map[int]bool)
+		}
+		g.running[cmd.Process.Pid] = true
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.running, cmd.Process.Pid)
+	}()
+	return cmd.Wait()
 }
 
 // recordEnv is what a command learns of its record. A variable can't hold a zero byte; they are left out.

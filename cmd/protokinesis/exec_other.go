@@ -2,7 +2,13 @@
 
 package main
 
-import "os/exec"
+import (
+	"context"
+	"os/exec"
+)
 
 // ownGroup does nothing here: there are no process groups.
 func ownGroup(*exec.Cmd) {}
+
+// dieTogether does nothing here.
+func (*processGroups) dieTogether(context.Context) (stop func()) { return func() {} }

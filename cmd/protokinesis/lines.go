@@ -46,7 +46,7 @@ func readLines(from io.Reader, stop <-chan struct{}) <-chan line {
 
 // readLine reads a line; io.EOF when there is none.
 func readLine(in *bufio.Reader) (line, error) {
-	var l line
+	l := line{data: []byte{}} // not nil: an empty line is an empty record
 	size := 0
 	for {
 		part, err := in.ReadSlice('\n')

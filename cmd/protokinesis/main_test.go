@@ -127,6 +127,7 @@ func (s *service) start(args ...string) *process {
 	p.cmd = exec.CommandContext(s.t.Context(), os.Args[0], s.args(args)...)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
 	p.cmd.Stderr = p.stderr
+	p.cmd.WaitDelay = patience // a command it left behind keeps the pipe open
 	read, write, err := os.Pipe()
 	require.NoError(s.t, err)
 	p.cmd.Stdout, p.stdout = write, read

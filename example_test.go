@@ -1,0 +1,194 @@
+package protokinesis_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/leasestore/file"
+	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/kinesistest"
+)
+
+// service starts an embedded Kinesis for the examples; yours is AWS, or an emulator.
+func service(ctx context.Context) (endpoint string, stop func()) {
+	server, err := kinesistest.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	return server.URL(), func() { _ = server.Close() }
+}
+
+// A service publishes a record and handles what it reads.
+func Example() {
+	ctx := context.Background()
+	endpoint, stop := service(ctx)
+	defer stop()
+
+	// Without options, the region, the credentials and the endpoint are those that the AWS SDK finds.
+	system := protokinesis.New(actor.NewActorSystem(),
+		protokinesis.WithEndpoint(endpoint), protokinesis.WithTestCredentials())
+	if err := system.Connect(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	handled := make(chan string)
+	_, err := system.Subscribe(ctx, protokinesis.Stream("orders", protokinesis.CreateIfMissing(2)),
+		protokinesis.HandlerFunc(func(_ context.Context, d *protokinesis.Delivery) error {
+			handled <- d.PartitionKey() + ": " + string(d.Data())
+			return nil // ack; an error is a retry
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	_, err = system.Publisher().Publish(ctx, protokinesis.Record{
+		Stream: "orders", PartitionKey: "customer-7", Data: []byte("two apples"),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(<-handled)
+
+	if err := system.Shutdown(ctx); err != nil { // what is in flight settles, checkpoints are written
+		log.Fatal(err)
+	}
+	// Output: customer-7: two apples
+}
+
+// basket is an actor that counts orders.
+type basket struct {
+	orders int
+	full   chan int
+}
+
+// Receive implements actor.Actor.
+func (b *basket) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *messages.DeliveryBatch:
+		b.orders += len(m.GetDeliveries())
+		c.Respond(m.Ack()) // or respond to each of m.GetDeliveries()
+		if b.orders == 3 {
+			b.full <- b.orders
+		}
+	case *messages.SubscriptionError:
+		log.Print(m.GetError().GetText())
+	}
+}
+
+// An actor receives messages, and settles them by responding.
+func ExampleActor() {
+	ctx := context.Background()
+	endpoint, stop := service(ctx)
+	defer stop()
+	actors := actor.NewActorSystem()
+	system := protokinesis.New(actors, protokinesis.WithEndpoint(endpoint), protokinesis.WithTestCredentials())
+	if err := system.Connect(ctx); err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = system.Shutdown(ctx) }()
+
+	full := make(chan int)
+	subscriber := actors.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &basket{full: full} }))
+	_, err := system.Subscribe(ctx,
+		protokinesis.Stream("orders", protokinesis.CreateIfMissing(1), protokinesis.Batches(100)),
+		protokinesis.Actor(subscriber))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// Any actor may publish by a message to system.PID(); messages.Published or messages.Error answers it.
+	for range 3 {
+		actors.Root.Send(system.PID(), &messages.Publish{Stream: "orders", Data: []byte("an apple")})
+	}
+	fmt.Println(<-full, "orders")
+	// Output: 3 orders
+}
+
+// Seek reads again what is still retained.
+func ExampleSubscription_Seek() {
+	ctx := context.Background()
+	endpoint, stop := service(ctx)
+	defer stop()
+	system := protokinesis.New(actor.NewActorSystem(),
+		protokinesis.WithEndpoint(endpoint), protokinesis.WithTestCredentials())
+	if err := system.Connect(ctx); err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = system.Shutdown(ctx) }()
+
+	handled := make(chan string)
+	sub, err := system.Subscribe(ctx, protokinesis.Stream("orders", protokinesis.CreateIfMissing(1)),
+		protokinesis.HandlerFunc(func(_ context.Context, d *protokinesis.Delivery) error {
+			handled <- string(d.Data())
+			return nil
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = system.Publisher().Publish(ctx, protokinesis.Record{Stream: "orders", Data: []byte("an apple")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(<-handled)
+
+	if err := sub.Seek(ctx, protokinesis.TrimHorizon()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(<-handled, "again")
+	// Output:
+	// an apple
+	// an apple again
+}
+
+// A lease file keeps the checkpoints of a node: after a restart it goes on where it was.
+func ExampleWithLeaseStore() {
+	ctx := context.Background()
+	endpoint, stop := service(ctx)
+	defer stop()
+	folder, err := os.MkdirTemp("", "orders")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+
+	for _, order := range []string{"an apple", "a pear"} { // a life of the process each
+		leases, err := file.Open(filepath.Join(folder, "leases.db"))
+		if err != nil {
+			log.Fatal(err)
+		}
+		system := protokinesis.New(actor.NewActorSystem(), protokinesis.WithLeaseStore(leases),
+			protokinesis.WithEndpoint(endpoint), protokinesis.WithTestCredentials())
+		if err := system.Connect(ctx); err != nil {
+			log.Fatal(err)
+		}
+		handled := make(chan string)
+		_, err = system.Subscribe(ctx, protokinesis.Stream("orders", protokinesis.CreateIfMissing(1)),
+			protokinesis.HandlerFunc(func(_ context.Context, d *protokinesis.Delivery) error {
+				handled <- string(d.Data())
+				return nil
+			}))
+		if err != nil {
+			log.Fatal(err)
+		}
+		_, err = system.Publisher().Publish(ctx, protokinesis.Record{Stream: "orders", Data: []byte(order)})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(<-handled)
+		if err := system.Shutdown(ctx); err != nil {
+			log.Fatal(err)
+		}
+		if err := leases.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// an apple
+	// a pear
+}
