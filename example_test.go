@@ -24,41 +24,43 @@ func service(ctx context.Context) (endpoint string, stop func()) {
 	return server.URL(), func() { _ = server.Close() }
 }
 
-// A service publishes a record and handles what it reads.
+// A service connects, reads a stream, publishes to it, reads it all again, and ends in order.
 func Example() {
 	ctx := context.Background()
 	endpoint, stop := service(ctx)
 	defer stop()
 
-	// Without options, the region, the credentials and the endpoint are those that the AWS SDK finds.
-	system := protokinesis.New(actor.NewActorSystem(),
-		protokinesis.WithEndpoint(endpoint), protokinesis.WithTestCredentials())
-	if err := system.Connect(ctx); err != nil {
+	as := actor.NewActorSystem()
+	sys := protokinesis.New(as, // no I/O yet
+		protokinesis.WithEndpoint(endpoint), protokinesis.WithTestCredentials()) // for AWS, WithRegion or nothing at all
+	if err := sys.Connect(ctx); err != nil {
 		log.Fatal(err)
 	}
-
-	handled := make(chan string)
-	_, err := system.Subscribe(ctx, protokinesis.Stream("orders", protokinesis.CreateIfMissing(2)),
-		protokinesis.HandlerFunc(func(_ context.Context, d *protokinesis.Delivery) error {
-			handled <- d.PartitionKey() + ": " + string(d.Data())
-			return nil // ack; an error is a retry
+	handled := make(chan struct{})
+	sub, err := sys.Subscribe(ctx, protokinesis.Stream("orders", protokinesis.CreateIfMissing(2)), protokinesis.HandlerFunc(
+		func(_ context.Context, d *protokinesis.Delivery) error { // nil acks, an error retries
+			fmt.Println(d.PartitionKey(), string(d.Data()))
+			handled <- struct{}{}
+			return nil
 		}))
 	if err != nil {
 		log.Fatal(err)
 	}
-
-	_, err = system.Publisher().Publish(ctx, protokinesis.Record{
-		Stream: "orders", PartitionKey: "customer-7", Data: []byte("two apples"),
-	})
+	_, err = sys.Publisher().Publish(ctx, protokinesis.Record{Stream: "orders", PartitionKey: "42", Data: []byte("two apples")})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(<-handled)
-
-	if err := system.Shutdown(ctx); err != nil { // what is in flight settles, checkpoints are written
+	<-handled
+	if err := sub.Seek(ctx, protokinesis.TrimHorizon()); err != nil { // read it all again
 		log.Fatal(err)
 	}
-	// Output: customer-7: two apples
+	<-handled
+	if err := sys.Shutdown(ctx); err != nil { // settle, checkpoint, release
+		log.Fatal(err)
+	}
+	// Output:
+	// 42 two apples
+	// 42 two apples
 }
 
 // basket is an actor that counts orders.
@@ -110,7 +112,7 @@ func ExampleActor() {
 	// Output: 3 orders
 }
 
-// Seek reads again what is still retained.
+// A receipt names a place to read from again.
 func ExampleSubscription_Seek() {
 	ctx := context.Background()
 	endpoint, stop := service(ctx)
@@ -131,13 +133,13 @@ func ExampleSubscription_Seek() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = system.Publisher().Publish(ctx, protokinesis.Record{Stream: "orders", Data: []byte("an apple")})
+	receipt, err := system.Publisher().Publish(ctx, protokinesis.Record{Stream: "orders", Data: []byte("an apple")})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(<-handled)
 
-	if err := sub.Seek(ctx, protokinesis.TrimHorizon()); err != nil {
+	if err := sub.Seek(ctx, protokinesis.AtSequence(receipt.Shard, receipt.SequenceNumber)); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(<-handled, "again")

@@ -115,6 +115,26 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// An answer at the very end of the context is given, or it is gone: it does not wait for the next request.
+func TestAnswerAtTheEndOfTheContext(t *testing.T) {
+	asker := NewAsker(probe.NewSystem(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // select chooses by chance
+		n := NextCorrelation()
+		q := asker.get()
+		q.waiting.Store(n)
+		q.take(n, connected(n))
+		if got, err := q.wait(ctx, n); err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		} else {
+			require.Equal(t, connected(n), got)
+		}
+		require.Empty(t, q.answers)
+		require.Len(t, asker.idle, 1)
+	}
+}
+
 func TestLateAnswerDoesNotReachTheNextRequest(t *testing.T) {
 	for name, late := range map[string]func(r *askedRequest){
 		"answer":  func(r *askedRequest) { r.reply(connected(r.correlation)) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -50,11 +51,12 @@ func loadAWS(ctx context.Context, cfg *Config) (aws.Config, error) {
 	if cfg.AWS != nil {
 		return *cfg.AWS, nil
 	}
-	// A read of one shard keeps one connection busy. The SDK's default of ten idle connections to a host would
-	// open and close one per call beyond ten shards.
+	// A read of one shard keeps one connection busy. The SDK's default of ten idle connections to a host would open and close
+	// one per call beyond ten shards; its buffers, 128 KiB a connection, would be most of what an idle shard costs.
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.MaxIdleConnsPerHost = 1024
-		t.MaxIdleConns = 0
+		t.MaxIdleConnsPerHost, t.MaxIdleConns = 256, 0
+		t.IdleConnTimeout = 30 * time.Second
+		t.ReadBufferSize, t.WriteBufferSize = 16<<10, 16<<10
 	})
 	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(client)}
 	if cfg.Region != "" {

@@ -92,7 +92,7 @@ func (l *lineage) decideOne(s shard, out map[string]decision, leased map[string]
 	if current && lease.Checkpoint.Kind() != leasestore.KindTrimHorizon {
 		return decision{verdict: verdictStart, start: lease.Checkpoint}
 	}
-	inherits := false
+	inherits, beyondScope := false, false
 	for _, id := range s.parents {
 		parent, listed := out[id]
 		if !listed {
@@ -106,6 +106,7 @@ func (l *lineage) decideOne(s shard, out map[string]decision, leased map[string]
 		case verdictFinished:
 			inherits = true
 		case verdictOutOfScope:
+			beyondScope = true
 		}
 	}
 	switch {
@@ -116,7 +117,7 @@ func (l *lineage) decideOne(s shard, out map[string]decision, leased map[string]
 	case l.opening:
 		return l.openingNow(s)
 	default:
-		return l.laterOpening(s, hasLease, leased)
+		return l.laterOpening(s, hasLease, beyondScope, leased)
 	}
 }
 
@@ -136,7 +137,7 @@ func (l *lineage) openingNow(s shard) decision {
 	return decision{verdict: verdictStart, start: l.state.Start, tip: true}
 }
 
-func (l *lineage) laterOpening(s shard, hasLease bool, leased map[string]bool) decision {
+func (l *lineage) laterOpening(s shard, hasLease, beyondScope bool, leased map[string]bool) decision {
 	if !l.state.Tip {
 		return decision{verdict: verdictStart, start: l.state.Start}
 	}
@@ -146,8 +147,8 @@ func (l *lineage) laterOpening(s shard, hasLease bool, leased map[string]bool) d
 	case hasLease, hasDescendant:
 		// A seek to the tip was stored and has not reached this shard, or its descendants, yet.
 		return decision{verdict: verdictStart, start: l.state.Start}
-	case len(s.parents) == 0:
-		// As old as the stream, so it was there at the opening, where its lease failed.
+	case len(s.parents) == 0, beyondScope:
+		// As old as the stream, or as a parent that was closed before the opening: it was there at the opening, where its lease failed.
 		return decision{verdict: verdictStart, start: l.state.Start}
 	default:
 		return decision{verdict: verdictStart, start: leasestore.TrimHorizon()}

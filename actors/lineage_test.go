@@ -122,6 +122,13 @@ func TestLineage(t *testing.T) {
 			want:   map[string]string{"3": "TRIM_HORIZON", "4": "TRIM_HORIZON", "2": "tip AT_TIMESTAMP@1000"},
 		},
 
+		{
+			name: "first opening again: the leased shard was read to its end", state: tipAt(1000, 0), opening: true,
+			shards: []shard{closedShard("1"), openShard("3", "1"), openShard("2")},
+			leases: []leasestore.Lease{leaseAt("1", "SHARD_END", 0)},
+			want:   map[string]string{"1": "finished", "3": "TRIM_HORIZON", "2": "tip AT_TIMESTAMP@1000"},
+		},
+
 		// Later, after an opening at the tip.
 		{
 			name: "what is stored is where a shard goes on; the closed parent stays out of scope", state: tipAt(1000, 0),
@@ -371,14 +378,20 @@ func TestLineageWithCyclesEnds(t *testing.T) {
 	}
 }
 
-// The opening's lease of shard 1 failed; the opening went on without it, as it has to. The shard was there when
+// The opening's lease of one shard failed; the opening went on without it, as it has to. The shard was there when
 // the stream was opened at the tip, so it starts there, at the stored instant, not with all that is retained.
 func TestShardWhoseFirstLeaseFailedStartsAtTheTip(t *testing.T) {
-	lineageCase{
+	t.Run("a shard as old as the stream", lineageCase{
 		state:  tipAt(1000, 0),
 		shards: []shard{openShard("0"), openShard("1")}, leases: []leasestore.Lease{leaseAt("0", "AT_TIMESTAMP@1000", 0)},
 		want: map[string]string{"0": "AT_TIMESTAMP@1000", "1": "AT_TIMESTAMP@1000"},
-	}.run(t)
+	}.run)
+	t.Run("a child of one that was closed before", lineageCase{
+		state:  tipAt(1000, 0),
+		shards: []shard{closedShard("0"), openShard("1", "0"), openShard("2", "0")},
+		leases: []leasestore.Lease{leaseAt("1", "AT_TIMESTAMP@1000", 0)},
+		want:   map[string]string{"0": "out of scope", "1": "AT_TIMESTAMP@1000", "2": "AT_TIMESTAMP@1000"},
+	}.run)
 }
 
 // After a pause longer than the retention only children are listed; the parent's row is still there. A seek to the

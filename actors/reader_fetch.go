@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -33,6 +34,7 @@ type fetcher struct {
 	pace     pacer
 	called   time.Time // the last call
 	wake     time.Time // when timerFetch fires, if armed
+	spread   bool      // the first pause has been taken
 	next     time.Time // not before: poll interval or backoff
 	failures int       // in a row
 	told     bool      // the subscriber knows of them
@@ -279,10 +281,20 @@ func (r *reader) onPageFetched(c actor.Context, m pageFetched) {
 		f.drop()
 		r.onEndCandidate(m.children)
 	} else if m.lag == 0 && !m.full {
-		f.next = time.Now().Add(r.how.pollInterval)
+		f.next = time.Now().Add(f.idle(r.how.pollInterval))
 	}
 	r.deliver(c)
 	r.fetchMore()
+}
+
+// idle is the pause after a shard was read to its tip: the poll interval, give or take a tenth, and any part of it the first time, so that
+// shards that were opened together are not polled together for ever.
+func (f *fetcher) idle(pollInterval time.Duration) time.Duration {
+	if !f.spread {
+		f.spread = true
+		return time.Duration(rand.Float64() * float64(pollInterval)) //nolint:gosec // spreads load, guards nothing
+	}
+	return spread(pollInterval)
 }
 
 const (

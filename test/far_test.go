@@ -127,7 +127,7 @@ func startFarSide(t *testing.T, job farJob) *farProcess {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // this very program
 	cmd.Env = append(os.Environ(), farVariable+"="+string(text))
 	cmd.Stderr = t.Output()
 	in, err := cmd.StdinPipe()

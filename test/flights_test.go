@@ -79,36 +79,40 @@ func requireSame(t *testing.T, want departures, got map[string][]string) {
 
 // TestFlights sends the flights of a whole quarter through a stream.
 func TestFlights(t *testing.T) {
-	eachService(t, func(t *testing.T, s *target) {
-		flights := emulators.Flights(t)
-		s.poll = 500 * time.Millisecond // there is much to read each time
-		if s.name == kinesisLocal {     // the more records a shard has, the longer its calls take
-			flights, s.poll = flights[:3000], 2*time.Second
-		}
-		want := departuresOf(t, flights)
-		limits := protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1, PendingRecords: len(flights)})
-		n, stream, got := s.connect(t, limits), s.newStream(t, 4), newRecorder()
-		_, err := n.Subscribe(t.Context(), protokinesis.Stream(stream), protokinesis.Handler{Func: got.handle, Parallel: 2})
-		require.NoError(t, err)
-
-		var other *controlTower
-		if s.server != nil { // a second reader of everything, with leases of its own
-			second := s.connect(t, limits)
-			other = &controlTower{want: len(flights), got: make(map[string][]string), done: make(chan struct{})}
-			tower := second.actors.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return other }))
-			_, err = second.Subscribe(t.Context(), protokinesis.Stream(stream, protokinesis.Batches(500)), protokinesis.Actor(tower))
+	t.Parallel()
+	for name, open := range services {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			flights := emulators.Flights(t)
+			s.poll = 500 * time.Millisecond // there is much to read each time
+			if s.name == kinesisLocal {     // the more records a shard has, the longer its calls take
+				flights, s.poll = flights[:3000], 2*time.Second
+			}
+			want := departuresOf(t, flights)
+			limits := protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1, PendingRecords: len(flights)})
+			n, stream, got := s.connect(t, limits), s.newStream(t, 4), newRecorder()
+			_, err := n.Subscribe(t.Context(), protokinesis.Stream(stream), protokinesis.Handler{Func: got.handle, Parallel: 2})
 			require.NoError(t, err)
-		}
 
-		want.publish(t, n, stream)
-		got.wait(t, len(flights))
-		n.shutdown(t)
-		requireSame(t, want, byKey(got.all()))
-		if other != nil {
-			<-other.done
-			requireSame(t, want, other.got)
-		}
-	})
+			var other *controlTower
+			if s.server != nil { // a second reader of everything, with leases of its own
+				second := s.connect(t, limits)
+				other = &controlTower{want: len(flights), got: make(map[string][]string), done: make(chan struct{})}
+				tower := second.actors.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return other }))
+				_, err = second.Subscribe(t.Context(), protokinesis.Stream(stream, protokinesis.Batches(500)), protokinesis.Actor(tower))
+				require.NoError(t, err)
+			}
+
+			want.publish(t, n, stream)
+			got.wait(t, len(flights))
+			n.shutdown(t)
+			requireSame(t, want, byKey(got.all()))
+			if other != nil {
+				<-other.done
+				requireSame(t, want, other.got)
+			}
+		})
+	}
 }
 
 // controlTower is an actor that reads flights.

@@ -69,14 +69,18 @@ func TestNotConnected(t *testing.T) {
 }
 
 func TestMissingStream(t *testing.T) {
-	eachService(t, func(t *testing.T, s *target) {
-		n := s.connect(t)
-		err := newSubscribe(t, n, "missing")
-		requireError(t, err, protokinesis.ErrStream, "missing", "", "")
-		var missing *types.ResourceNotFoundException
-		assert.ErrorAs(t, err, &missing, "the SDK's error is in it")
-		requireError(t, newPublish(n, "missing"), protokinesis.ErrPublish, "missing", "", "")
-	})
+	t.Parallel()
+	for name, open := range services {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			n := s.connect(t)
+			err := newSubscribe(t, n, "missing")
+			requireError(t, err, protokinesis.ErrStream, "missing", "", "")
+			var missing *types.ResourceNotFoundException
+			assert.ErrorAs(t, err, &missing, "the SDK's error is in it")
+			requireError(t, newPublish(n, "missing"), protokinesis.ErrPublish, "missing", "", "")
+		})
+	}
 }
 
 func TestBadCredentials(t *testing.T) {

@@ -21,11 +21,11 @@ func TestSeeksTakeTurns(t *testing.T) {
 	p := newProbe(t, n)
 	const seeks = 10
 	for i := range seeks {
-		p.Request(sub.PID(), &messages.Seek{To: protokinesis.TrimHorizon(), Correlation: uint64(i) + 1}) //nolint:gosec // counts up
+		p.Request(sub.PID(), &messages.Seek{To: protokinesis.TrimHorizon(), Correlation: uint64(i) + 1})
 	}
 	for i := range seeks {
 		sought := probe.Expect[*messages.Sought](p)
-		assert.Equal(t, uint64(i)+1, sought.GetCorrelation()) //nolint:gosec // counts up
+		assert.Equal(t, uint64(i)+1, sought.GetCorrelation())
 		assert.Equal(t, sub.Shards(), sought.GetShards())
 	}
 }

@@ -37,28 +37,32 @@ const (
 	kinesisLocal = "kinesis-local"
 )
 
-// eachService runs a test against the embedded service and the emulators, side by side.
-func eachService(t *testing.T, check func(t *testing.T, s *target)) {
-	t.Helper()
-	t.Parallel()
-	for name, open := range map[string]func(testing.TB) *target{
-		embedded:   func(tb testing.TB) *target { tb.Helper(); return embeddedService(tb) },
-		kinesalite: func(tb testing.TB) *target { tb.Helper(); return emulator(tb, kinesalite, emulators.Kinesalite(tb)) },
-		kinesisLocal: func(tb testing.TB) *target {
-			tb.Helper()
-			return emulator(tb, kinesisLocal, emulators.KinesisLocal(tb))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			check(t, open(t))
-		})
-	}
+// services are what a suite runs against, each in a subtest that runs beside the others:
+//
+//	for name, open := range services {
+//		t.Run(name, func(t *testing.T) {
+//			s := open(t)
+var services = map[string]func(t *testing.T) *target{
+	embedded: func(t *testing.T) *target {
+		t.Helper()
+		t.Parallel()
+		return embeddedService(t)
+	},
+	kinesalite: func(t *testing.T) *target {
+		t.Helper()
+		t.Parallel()
+		return emulator(t, kinesalite, emulators.Kinesalite(t))
+	},
+	kinesisLocal: func(t *testing.T) *target {
+		t.Helper()
+		t.Parallel()
+		return emulator(t, kinesisLocal, emulators.KinesisLocal(t))
+	},
 }
 
-func embeddedService(tb testing.TB, options ...kinesistest.Option) *target {
+func embeddedService(tb testing.TB) *target {
 	tb.Helper()
-	server := kinesistest.Start(tb, options...)
+	server := kinesistest.Start(tb)
 	return &target{
 		name: embedded, config: server.Config(), client: server.Client(), server: server, poll: 20 * time.Millisecond,
 	}

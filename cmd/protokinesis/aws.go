@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/protokinesis/protokinesis"
 	"github.com/protokinesis/protokinesis/actors"
@@ -32,7 +33,7 @@ func (a *app) awsConfig() (aws.Config, func(), error) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 1024
 		transport = t
 	})
-	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(client)}
+	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(client), awsconfig.WithLogger(sdkLogger(a.log))}
 	if a.Region != "" {
 		options = append(options, awsconfig.WithRegion(a.Region))
 	}
@@ -57,6 +58,13 @@ func (a *app) awsConfig() (aws.Config, func(), error) {
 			transport.CloseIdleConnections()
 		}
 	}, nil
+}
+
+// sdkLogger takes what the SDK logs. Its warnings are of things that it deals with.
+func sdkLogger(log *slog.Logger) logging.Logger {
+	return logging.LoggerFunc(func(_ logging.Classification, format string, args ...any) {
+		log.Debug("AWS SDK", slog.String("message", fmt.Sprintf(format, args...)))
+	})
 }
 
 // node is a System in an actor system of its own.

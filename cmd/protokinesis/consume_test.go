@@ -75,11 +75,11 @@ func TestConsumeForms(t *testing.T) {
 
 func TestConsumeFrom(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 3, 1)
+	s.fill(1, 3, 1)
 	s.Clock().Advance(time.Hour)
 	later := s.Clock().Now()
 	s.Clock().Advance(time.Second)
-	s.put("s", 4, 6, 1)
+	s.put(4, 6, 1)
 	records := s.Records("s")
 	for from, want := range map[string]string{
 		"horizon":                            "1\n2\n",
@@ -97,7 +97,7 @@ func TestConsumeFrom(t *testing.T) {
 
 func TestConsumeCountGoesOnWhereItEnded(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 3, 1000, 25)
+	s.fill(3, 1000, 25)
 	for name, how := range map[string][]string{"print": {"--output", "raw"}, "exec": {"--exec", "cat; echo", "--parallel", "4"}} {
 		t.Run(name, func(t *testing.T) {
 			store := newStore(t)
@@ -115,13 +115,13 @@ func TestConsumeCountGoesOnWhereItEnded(t *testing.T) {
 				all = append(all, r.lines()...)
 				from = nil
 			}
-			requirePrefixes(t, s, "s", all)
+			requirePrefixes(t, s, all)
 		})
 	}
 }
 
 // requirePrefixes checks that the data are, of each shard, all records up to some record, each once.
-func requirePrefixes(t *testing.T, s *service, stream string, data []string) {
+func requirePrefixes(t *testing.T, s *service, data []string) {
 	t.Helper()
 	missing := make(map[string]bool)
 	got := make(map[string]bool, len(data))
@@ -129,7 +129,7 @@ func requirePrefixes(t *testing.T, s *service, stream string, data []string) {
 		require.False(t, got[d], "%s came twice", d)
 		got[d] = true
 	}
-	for _, record := range s.Records(stream) {
+	for _, record := range s.Records("s") {
 		d := string(record.Data)
 		if !got[d] {
 			missing[record.Shard] = true
@@ -143,7 +143,7 @@ func requirePrefixes(t *testing.T, s *service, stream string, data []string) {
 
 func TestConsumeFor(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 3, 1)
+	s.fill(1, 3, 1)
 	r := s.run("", "consume", "s", "--from", "horizon", "--for", "300ms", "--output", "raw")
 	require.Equal(t, exitDone, r.code, r.stderr)
 	require.Equal(t, "1\n2\n3\n", r.stdout)
@@ -159,13 +159,13 @@ func TestConsumeInterruptedWhileOpening(t *testing.T) {
 
 func TestConsumeSurvivesReshard(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 100, 10)
+	s.fill(1, 100, 10)
 	_, err := s.Client().SplitShard(t.Context(), &kinesis.SplitShardInput{
 		StreamName: aws.String("s"), ShardToSplit: aws.String("shardId-000000000000"),
 		NewStartingHashKey: aws.String("170141183460469231731687303715884105728"),
 	})
 	require.NoError(t, err)
-	s.put("s", 101, 200, 10)
+	s.put(101, 200, 10)
 	store := newStore(t)
 	r := s.run("", eager("consume", "s", "--from", "horizon", "--lease-store", store, "--count", "150", "--output", "raw")...)
 	require.Equal(t, exitDone, r.code, r.stderr)
@@ -177,7 +177,7 @@ func TestConsumeSurvivesReshard(t *testing.T) {
 
 func TestConsumeEndsWithItsStream(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 1, 1)
+	s.fill(1, 1, 1)
 	p := s.start(eager("consume", "s", "--from", "horizon", "--output", "raw", "--list-every", "50ms")...)
 	p.readLines(1)
 	_, err := s.Client().DeleteStream(t.Context(), &kinesis.DeleteStreamInput{StreamName: aws.String("s")})
@@ -188,7 +188,7 @@ func TestConsumeEndsWithItsStream(t *testing.T) {
 
 func TestConsumeLeaseFileTroubles(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 1, 1)
+	s.fill(1, 1, 1)
 	path := filepath.Join(t.TempDir(), "leases.db")
 	held, err := file.Open(path)
 	require.NoError(t, err)
@@ -227,7 +227,7 @@ func TestExec(t *testing.T) {
 
 func TestExecRetries(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 6, 2)
+	s.fill(1, 6, 2)
 	for _, parallel := range []string{"1", "4"} {
 		t.Chdir(t.TempDir())
 		r := s.run("", "consume", "s", "--from", "horizon", "--count", "6", "--parallel", parallel, "--exec",
@@ -252,7 +252,7 @@ func TestExecRetries(t *testing.T) {
 // TestTerminated ends consumers by a signal while they work; the next one goes on with the next record.
 func TestTerminated(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 2, 300, 20)
+	s.fill(2, 300, 20)
 	for name, how := range map[string][]string{
 		"print":    {"--output", "raw", "--window", "5"},
 		"exec":     {"--exec", "cat; echo"},
@@ -276,7 +276,7 @@ func TestTerminated(t *testing.T) {
 					break
 				}
 			}
-			requirePrefixes(t, s, "s", all)
+			requirePrefixes(t, s, all)
 		})
 	}
 }
@@ -284,7 +284,7 @@ func TestTerminated(t *testing.T) {
 // TestKilled kills consumers while they work: nothing is missing.
 func TestKilled(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 2, 200, 10)
+	s.fill(2, 200, 10)
 	store := newStore(t)
 	var all []string
 	from := []string{"--from", "horizon"}
@@ -313,7 +313,7 @@ func TestKilled(t *testing.T) {
 
 func TestShutdownTimeout(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 2, 1)
+	s.fill(1, 2, 1)
 	store := newStore(t)
 	p := s.start(eager("consume", "s", "--from", "horizon", "--lease-store", store, "--shutdown-timeout", "200ms", "--exec",
 		`n=$(cat); if [ $n = 2 ]; then echo hangs >&2; sleep 1000; fi; echo $n`)...)
@@ -328,7 +328,7 @@ func TestShutdownTimeout(t *testing.T) {
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 1, 1)
+	s.fill(1, 1, 1)
 	p := s.start(eager("consume", "s", "--from", "horizon", "--log-level", "info", "--exec", `echo hangs >&2; sleep 1000`)...)
 	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), "hangs") }, patience, time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
@@ -348,7 +348,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 
 func TestBrokenPipe(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 100, 1)
+	s.fill(1, 100, 1)
 	store := newStore(t)
 	p := s.start(eager("consume", "s", "--from", "horizon", "--lease-store", store, "--output", "raw", "--window", "1")...)
 	got := p.readLines(3)
@@ -365,7 +365,7 @@ func TestBrokenPipe(t *testing.T) {
 
 func TestFullOutput(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 1, 1, 1)
+	s.fill(1, 1, 1)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("no /dev/full here")
@@ -380,7 +380,7 @@ func TestFullOutput(t *testing.T) {
 func TestConsumeLimits(t *testing.T) {
 	server := kinesistest.Start(t, kinesistest.WithLimits())
 	s := &service{server, t}
-	s.fill("s", 1, 500, 10)
+	s.fill(1, 500, 10)
 	r := s.run("", "consume", "s", "--from", "horizon", "--count", "500", "--output", "raw", "--window", "200")
 	require.Equal(t, exitDone, r.code, r.stderr)
 	require.Empty(t, r.stderr, "no read is throttled")

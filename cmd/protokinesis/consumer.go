@@ -22,6 +22,7 @@ import (
 //	handled                       its jobs       acks them, or runs them again after a pause
 //	retryDue                      its timers     runs a job again
 //	watchSubscription             the command    watches the coordinator
+//	subscriptionGone              itself         ends: the coordinator has stopped
 //	*messages.SubscriptionError   subscription   logs it; a fatal one is the end
 //	stopConsuming                 the command    takes no more
 //
@@ -129,6 +130,7 @@ type (
 	}
 	retryDue          struct{ job *job }
 	watchSubscription struct{ pid *actor.PID }
+	subscriptionGone  struct{}
 	stopConsuming     struct{}
 )
 
@@ -164,7 +166,11 @@ func (co *consumer) Receive(c actor.Context) {
 		co.watched = m.pid
 		c.Watch(m.pid)
 	case *actor.Terminated:
-		if m.Who.Equal(co.watched) && !co.stopped {
+		if m.Who.Equal(co.watched) {
+			c.Send(c.Self(), subscriptionGone{}) // Terminated overtakes messages that say why, or that it was asked for
+		}
+	case subscriptionGone:
+		if !co.stopped {
 			co.end(c, errEnded)
 		}
 	case stopConsuming:

@@ -94,7 +94,10 @@ func (d *demo) run() error {
 	view := d.newView()
 	defer view.end()
 	var err error
-	d.node, err = connect(d.app.ctx, view.logger(d.app), d.server.Config(),
+	log := view.logger(d.app)
+	cfg := d.server.Config()
+	cfg.Logger = sdkLogger(log)
+	d.node, err = connect(d.app.ctx, log, cfg,
 		protokinesis.WithOwnerID("demo"),
 		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
 		protokinesis.WithTimings(protokinesis.Timings{

@@ -44,7 +44,7 @@ func TestShards(t *testing.T) {
 
 func TestLeases(t *testing.T) {
 	s := newService(t)
-	s.fill("s", 2, 20, 10)
+	s.fill(2, 20, 10)
 	store := newStore(t)
 	r := s.run("", eager("consume", "s", "--from", "horizon", "--lease-store", store, "--count", "20")...)
 	require.Equal(t, exitDone, r.code, r.stderr)
