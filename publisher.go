@@ -78,36 +78,3 @@ func wait(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-func isNotConnected(err error) bool { return errors.Is(err, ErrNotConnected) }
-
-// stopHandlers ends the handlers of all subscriptions. What was queued is not started; what runs sees its context end.
-func (s *System) stopHandlers(ctx context.Context) error {
-	s.mu.Lock()
-	subs := make([]*Subscription, 0, len(s.handlers))
-	for _, sub := range s.handlers {
-		subs = append(subs, sub)
-	}
-	s.mu.Unlock()
-	var all error
-	for _, sub := range subs {
-		all = errors.Join(all, s.stopHandler(ctx, sub))
-	}
-	return all
-}
-
-func (s *System) stopHandler(ctx context.Context, sub *Subscription) error {
-	s.mu.Lock()
-	delete(s.handlers, sub.handler.Id)
-	s.mu.Unlock()
-	s.system.Root.Poison(sub.handler)
-	select {
-	case <-sub.stopped:
-	case <-ctx.Done():
-		return &Error{
-			Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Stream: sub.stream, Cause: ctx.Err(),
-			Text: "a handler has not returned", Advice: "handlers should watch their context",
-		}
-	}
-	return nil
-}

@@ -2,11 +2,13 @@ package protokinesis
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/protokinesis/protokinesis/actors"
@@ -143,7 +145,7 @@ func (h Handler) attach(s *System, sub *Subscription, d *messages.StreamDescript
 	}
 	sub.handler = actors.SpawnHandler(s.system, actors.HandlerConfig{
 		Handle:   func(ctx context.Context, d *messages.Delivery) error { return h.Func(ctx, &Delivery{d}) },
-		Parallel: h.Parallel, Logger: s.logger, Ended: sub.end, Stopped: func() { close(sub.stopped) },
+		Parallel: h.Parallel, Logger: s.logger, Ended: sub.end, Stopped: func() { s.forget(sub) },
 		OnError: func(e *Error, fatal bool) {
 			if fatal {
 				sub.setErr(e)
@@ -208,6 +210,7 @@ type Subscription struct {
 func (s *System) Subscribe(ctx context.Context, stream *messages.StreamDescriptor, to Subscriber) (*Subscription, error) {
 	sub := &Subscription{system: s, stream: stream.GetName(), done: make(chan struct{}), stopped: make(chan struct{})}
 	n := actors.NextCorrelation()
+	stream = proto.CloneOf(stream) // the caller's may be used again
 	request := &messages.Subscribe{Stream: stream, Correlation: n}
 	request.Subscriber = to.attach(s, sub, stream)
 	opened, err := as[*messages.Subscribed](s.ask(ctx, stream.GetName(), request, n))
@@ -261,20 +264,24 @@ func (sub *Subscription) Seek(ctx context.Context, to *messages.Position) error 
 	return err
 }
 
-// Unsubscribe ends the subscription as Shutdown does, for as long as ctx allows. One that has ended already returns nil.
+// Unsubscribe ends the subscription as Shutdown does, for as long as ctx allows, and returns what that does. One that has ended already
+// returns nil.
 func (sub *Subscription) Unsubscribe(ctx context.Context) error {
 	n := actors.NextCorrelation()
 	request := &messages.Unsubscribe{Correlation: n, Timeout: budget(ctx)}
-	_, err := sub.system.askPID(ctx, sub.pid, sub.stream, request, n)
+	answer, err := as[*messages.Unsubscribed](sub.system.askPID(ctx, sub.pid, sub.stream, request, n))
+	if errors.Is(err, ErrNotConnected) {
+		err = nil
+	}
 	if sub.handler != nil {
 		if stopErr := sub.system.stopHandler(ctx, sub); err == nil {
 			err = stopErr
 		}
 	}
-	if isNotConnected(err) {
-		return nil
+	if err != nil {
+		return err
 	}
-	return err
+	return unfinished(sub.stream, "unsubscribed", answer.GetUnfinished())
 }
 
 // Status tells how the subscription's shards are.

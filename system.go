@@ -151,15 +151,22 @@ func (s *System) Connect(ctx context.Context) error {
 func (s *System) Shutdown(ctx context.Context) error {
 	n := actors.NextCorrelation()
 	request := &messages.Shutdown{Correlation: n, Timeout: budget(ctx)}
-	answer, err := s.ask(ctx, "", request, n)
+	answer, err := as[*messages.Closed](s.ask(ctx, "", request, n))
 	stopErr := s.stopHandlers(ctx)
 	if err != nil {
 		return err
 	}
-	if closed, ok := answer.(*messages.Closed); ok && len(closed.GetUnfinished()) > 0 {
-		return &Error{Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Text: fmt.Sprintf("shut down with unfinished work: %q", closed.GetUnfinished())}
+	return errors.Join(unfinished("", "shut down", answer.GetUnfinished()), stopErr)
+}
+
+// unfinished is the error of an end that left something; nil if nothing was left.
+func unfinished(stream, what string, left []string) error {
+	if len(left) == 0 {
+		return nil
 	}
-	return stopErr
+	return &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Stream: stream, Text: fmt.Sprintf("%s with unfinished work: %q", what, left),
+	}
 }
 
 // budget is how long a drain may take so that its answer is there before ctx ends; nil: the broker's default.
@@ -169,7 +176,7 @@ func budget(ctx context.Context) *durationpb.Duration {
 		return nil
 	}
 	left := time.Until(deadline)
-	return durationpb.New(max(0, left-max(left/10, 50*time.Millisecond)))
+	return durationpb.New(max(0, left-min(max(left/5, 50*time.Millisecond), 2*time.Second)))
 }
 
 // Status tells how the broker, its subscriptions and publishers are.
@@ -209,4 +216,45 @@ func as[T any](answer any, err error) (T, error) {
 		return none, fmt.Errorf("protokinesis: unexpected answer %T", answer)
 	}
 	return m, nil
+}
+
+// stopHandlers ends the handlers of all subscriptions. What was queued is not started; what runs sees its context end.
+func (s *System) stopHandlers(ctx context.Context) error {
+	s.mu.Lock()
+	subs := make([]*Subscription, 0, len(s.handlers))
+	for _, sub := range s.handlers {
+		subs = append(subs, sub)
+	}
+	s.mu.Unlock()
+	var all error
+	for _, sub := range subs {
+		all = errors.Join(all, s.stopHandler(ctx, sub))
+	}
+	return all
+}
+
+func (s *System) stopHandler(ctx context.Context, sub *Subscription) error {
+	s.mu.Lock()
+	_, alive := s.handlers[sub.handler.Id]
+	s.mu.Unlock()
+	if alive {
+		s.system.Root.Poison(sub.handler)
+	}
+	select {
+	case <-sub.stopped:
+	case <-ctx.Done():
+		return &Error{
+			Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Stream: sub.stream, Cause: ctx.Err(),
+			Text: "a handler has not returned", Advice: "handlers should watch their context",
+		}
+	}
+	return nil
+}
+
+// forget is called when a subscription's handler has stopped.
+func (s *System) forget(sub *Subscription) {
+	s.mu.Lock()
+	delete(s.handlers, sub.handler.Id)
+	s.mu.Unlock()
+	close(sub.stopped)
 }

@@ -128,7 +128,7 @@ func (b *broker) Receive(c actor.Context) {
 	case *actor.Stopping:
 		b.fx.stop()
 		b.timers.stop()
-		b.answerAll(c)
+		b.stopped(c)
 	case *actor.Stopped:
 		b.releaseStore()
 		leaveTombstone(c)
@@ -191,6 +191,7 @@ func (b *broker) connected(c actor.Context) {
 	case subscriptionFailed:
 		b.onFailed(c, m)
 	case subscriptionEnded:
+		b.onEnded(c, m)
 	case childGone:
 		b.onChildGone(c, m.who)
 	default:
@@ -206,6 +207,14 @@ func (b *broker) common(c actor.Context) {
 	case drain:
 		b.shutdown(c, m.timeout)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
+	case *messages.Unsubscribe:
+		if b.state == messages.BrokerState_BROKER_STATE_CONNECTED {
+			e := invalid("", "request", "a broker has no use for Unsubscribe")
+			e.Advice = "send it to the subscription that Subscribed named"
+			answer(c.ActorSystem(), c.Sender(), e, m.GetCorrelation())
+			return
+		}
+		answer(c.ActorSystem(), c.Sender(), notConnected(b.state), m.GetCorrelation())
 	default:
 		if isRequest(m) {
 			answer(c.ActorSystem(), c.Sender(), notConnected(b.state), correlationOf(m))

@@ -53,6 +53,8 @@ func (b *broker) closingDown(c actor.Context) {
 	case streamIdentified:
 	case subscriptionEnded:
 		b.closing.unfinished = append(b.closing.unfinished, m.unfinished...)
+		b.onEnded(c, m)
+		b.checkClosed(c)
 	case childGone:
 		b.onChildGone(c, m.who)
 		b.checkClosed(c)
@@ -114,8 +116,9 @@ func (b *broker) releaseStore() {
 	}
 }
 
-// answerAll is for a broker that is stopped by force: whoever waits gets an answer.
-func (b *broker) answerAll(c actor.Context) {
+// stopped is for a broker that is stopped by force: whoever waits gets an answer, and whoever asks while the children stop is told that it is
+// closed.
+func (b *broker) stopped(c actor.Context) {
 	e := notConnected(messages.BrokerState_BROKER_STATE_CLOSED)
 	for _, who := range b.connecting {
 		answer(c.ActorSystem(), who.pid, e, who.correlation)
@@ -130,4 +133,7 @@ func (b *broker) answerAll(c actor.Context) {
 	}
 	b.status.expire(c)
 	b.connecting, b.closing.askers = nil, nil
+	clear(b.subscriptions)
+	clear(b.publishers)
+	b.become(messages.BrokerState_BROKER_STATE_CLOSED, b.closed)
 }

@@ -105,6 +105,17 @@ func (b *broker) onFailed(c actor.Context, m subscriptionFailed) {
 	answer(c.ActorSystem(), s.asker.pid, m.err, s.asker.correlation)
 }
 
+// onEnded forgets a subscription that ended in order, and only then answers Unsubscribe: whoever subscribes to the stream again
+// when he hears it must find it free.
+func (b *broker) onEnded(c actor.Context, m subscriptionEnded) {
+	delete(b.subscriptions, m.coordinator.Id)
+	for _, who := range m.askers {
+		if who.pid != nil {
+			c.Send(who.pid, &messages.Unsubscribed{Unfinished: m.unfinished, Correlation: who.correlation})
+		}
+	}
+}
+
 // childGone follows a child's Terminated as an ordinary message, so that the child's last words, which Terminated overtakes, come first.
 type childGone struct{ who *actor.PID }
 

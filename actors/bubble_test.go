@@ -185,6 +185,7 @@ type flakyStore struct {
 	fail   error
 	after  bool // fail after having written
 	delay  time.Duration
+	lists  time.Duration // how long List takes to answer, after having looked
 	writes map[string]int
 	seen   []leasestore.Lease
 }
@@ -204,6 +205,21 @@ func (s *flakyStore) slow(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delay = d
+}
+
+func (s *flakyStore) slowList(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists = d
+}
+
+func (s *flakyStore) List(ctx context.Context, stream leasestore.StreamID) ([]leasestore.Lease, error) {
+	leases, err := s.Store.List(ctx, stream)
+	s.mu.Lock()
+	delay := s.lists
+	s.mu.Unlock()
+	time.Sleep(delay)
+	return leases, err
 }
 
 func (s *flakyStore) count(op string) int {

@@ -78,6 +78,10 @@ func classify(err error) failure {
 		}
 		return failureTransient
 	}
+	var params smithy.InvalidParamsError
+	if errors.As(err, &params) {
+		return failureInvalid // the SDK refuses it before sending
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return failureTimeout
 	}

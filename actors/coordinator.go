@@ -82,14 +82,16 @@ type coordinatorSpec struct {
 // shardInfo is what is known of one shard.
 type shardInfo struct {
 	shard
-	lease    leasestore.Lease
-	decision decision
-	reader   *actor.PID
-	started  uint64                 // number of the reader's spec, for late last words
-	override *leasestore.Checkpoint // start_at gave this shard a position
-	losses   int                    // readers in a row that ended without the lease
-	crashed  bool
-	failures int
+	lease      leasestore.Lease
+	decision   decision
+	reader     *actor.PID
+	started    uint64                 // number of the reader's spec, for late last words
+	override   *leasestore.Checkpoint // start_at gave this shard a position
+	finished   bool                   // read to its end here, in the seek finishedIn
+	finishedIn int64
+	losses     int // readers in a row that ended without the lease
+	crashed    bool
+	failures   int
 	// crashedAt is when its reader last panicked; notUntil, before when none is started.
 	crashedAt time.Time
 	notUntil  time.Time
@@ -120,6 +122,7 @@ type (
 	subscriptionEnded struct {
 		coordinator *actor.PID
 		unfinished  []string
+		askers      []asked // of Unsubscribe, for the broker to answer
 	}
 )
 
@@ -157,7 +160,9 @@ func (co *coordinator) Receive(c actor.Context) {
 			co.onTimer(c, m.name)
 		}
 	case *actor.Terminated:
-		co.onTerminated(c, m)
+		c.Send(c.Self(), childGone{m.Who}) // not before its last words, which it overtakes
+	case childGone:
+		co.onGone(c, m.who)
 	case *messages.StatusRequest:
 		co.onStatusRequest(c, m)
 	case readerStatus:
@@ -220,7 +225,9 @@ func (co *coordinator) running(c actor.Context) {
 	case readerMoved:
 		co.onMoved(c, m)
 	case seekComplete:
-		co.checkSeek(c)
+		if m.id == co.seeks.id { // else it is of a seek that was answered already
+			co.checkSeek(c)
+		}
 	case readerEnded:
 		co.onEnded(c, m)
 	case *messages.Seek:

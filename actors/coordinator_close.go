@@ -62,7 +62,6 @@ func (co *coordinator) closingDown(c actor.Context) {
 		if m.unfinished != "" {
 			co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
 		}
-		co.checkClosed(c)
 	case *messages.Unsubscribe:
 		if m.GetTimeout() != nil {
 			co.close(c, closeRequest{unsubscribe: m, asker: c.Sender()})
@@ -71,17 +70,12 @@ func (co *coordinator) closingDown(c actor.Context) {
 		co.closing.askers = append(co.closing.askers, closeRequest{unsubscribe: m, asker: c.Sender()})
 	case drain:
 		co.close(c, closeRequest{timeout: m.timeout})
-	case closeNow:
-		co.finishClose(c)
 	default:
 		if isRequest(c.Message()) {
 			answer(c.ActorSystem(), c.Sender(), notConnected(messages.BrokerState_BROKER_STATE_CLOSING), correlationOf(c.Message()))
 		}
 	}
 }
-
-// closeNow lets the last words of readers, which are ordinary messages, be handled before the end: their Terminated overtakes them.
-type closeNow struct{}
 
 // checkClosed ends the coordinator when no reader is left.
 func (co *coordinator) checkClosed(c actor.Context) {
@@ -92,7 +86,7 @@ func (co *coordinator) checkClosed(c actor.Context) {
 	}
 	if !co.closing.stopped {
 		co.closing.stopped = true
-		c.Send(c.Self(), closeNow{})
+		co.finishClose(c)
 	}
 }
 
@@ -107,15 +101,13 @@ func (co *coordinator) onCloseDeadline(c actor.Context) {
 }
 
 func (co *coordinator) finishClose(c actor.Context) {
+	ended := subscriptionEnded{coordinator: c.Self(), unfinished: co.closing.unfinished}
 	for _, req := range co.closing.askers {
-		if req.asker != nil {
-			c.Send(req.asker, &messages.Unsubscribed{
-				Unfinished: co.closing.unfinished, Correlation: req.unsubscribe.GetCorrelation(),
-			})
-		}
+		ended.askers = append(ended.askers, asked{req.asker, req.unsubscribe.GetCorrelation()})
 	}
 	co.closing.askers = nil
-	c.Send(c.Parent(), subscriptionEnded{coordinator: c.Self(), unfinished: co.closing.unfinished})
+	c.Send(c.Parent(), ended)
+	c.Unwatch(co.subscriber)
 	c.Stop(c.Self())
 }
 

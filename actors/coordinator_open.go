@@ -238,7 +238,7 @@ func (co *coordinator) fail(c actor.Context, e *Error) {
 		co.log().Error("the subscription ends", slog.Any("error", e))
 		co.tell(c, e, true)
 	} else {
-		co.log().Warn("the subscription could not be opened", slog.Any("error", e))
+		co.log().Info("the subscription could not be opened", slog.Any("error", e))
 		c.Send(c.Parent(), subscriptionFailed{coordinator: c.Self(), err: e})
 	}
 	co.close(c, closeRequest{})

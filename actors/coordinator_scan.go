@@ -64,7 +64,11 @@ func (co *coordinator) onScanned(c actor.Context, m scanned) {
 	if m.leaseErr != nil {
 		co.log().Warn("the leases can't be read; readers go on", slog.Any("error", m.leaseErr))
 	} else {
+		seek := co.state.Seek
 		co.learn(m)
+		if co.state.Seek != seek {
+			co.follow(c)
+		}
 		co.reconcile(c)
 	}
 	if co.rescan {
@@ -119,7 +123,7 @@ func (co *coordinator) learn(m scanned) {
 	co.warnOfTrimmed()
 	for id, s := range co.shards {
 		row := rows[id]
-		if s.lease.Counter > row.Counter && s.lease.Checkpoint.IsShardEnd() {
+		if s.finished && s.finishedIn == co.state.Seek && !row.Checkpoint.IsShardEnd() {
 			continue // we know better than a scan that began before the shard was finished
 		}
 		s.lease = row
@@ -270,7 +274,7 @@ func (co *coordinator) onRunningReady(m readerReady) {
 	co.seeks.done(co, m.shard, nil)
 }
 
-// onEnded is a reader's last word; its Terminated comes before or after.
+// onEnded is a reader's last word; that it has stopped (onGone) comes after.
 func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 	s := co.shards[m.shard]
 	if s == nil || s.started != m.reader {
@@ -281,9 +285,8 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 	}
 	switch m.reason {
 	case endFinished:
-		s.lease.Checkpoint, s.lease.Seek = leasestore.ShardEnd(), co.state.Seek
-		s.lease.Counter = max(1, s.lease.Counter) + 1
-		s.closed = true
+		s.lease.Checkpoint, s.lease.Seek, s.lease.Counter = leasestore.ShardEnd(), co.state.Seek, max(1, s.lease.Counter)
+		s.finished, s.finishedIn, s.closed = true, co.state.Seek, true
 		for _, child := range m.children {
 			if _, known := co.shards[child.id]; !known {
 				co.know(child)
@@ -307,9 +310,9 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 	co.seeks.done(co, m.shard, nil)
 }
 
-// onTerminated: the subscriber is gone, or a reader has stopped.
-func (co *coordinator) onTerminated(c actor.Context, m *actor.Terminated) {
-	if m.Who.Equal(co.subscriber) {
+// onGone: the subscriber is gone, or a reader has stopped.
+func (co *coordinator) onGone(c actor.Context, who *actor.PID) {
+	if who.Equal(co.subscriber) {
 		co.log().Info("the subscriber has stopped: the subscription ends")
 		if !co.opened {
 			c.Send(c.Parent(), subscriptionFailed{coordinator: c.Self(), err: invalid(
@@ -318,7 +321,7 @@ func (co *coordinator) onTerminated(c actor.Context, m *actor.Terminated) {
 		co.close(c, closeRequest{})
 		return
 	}
-	s := co.byReader(m.Who)
+	s := co.byReader(who)
 	if s == nil {
 		return
 	}

@@ -141,6 +141,17 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 	co.moving = false
 }
 
+// follow moves this node's readers to where a seek that another node stored has put the stream.
+func (co *coordinator) follow(c actor.Context) {
+	co.log().Info("the stream was moved by a seek elsewhere")
+	if co.seeks.current == nil {
+		co.seeks.id, co.seeks.waiting = nextGeneration(), make(map[string]bool)
+	}
+	co.moving = true
+	co.moveAll(c)
+	co.moving = false
+}
+
 // moveAll brings every shard of this node to the stream's new position.
 func (co *coordinator) moveAll(c actor.Context) {
 	decisions := co.decide(true)

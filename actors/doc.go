@@ -29,7 +29,7 @@
 // These hold everywhere, and each was once a fault here or elsewhere:
 //
 //   - Terminated is a system message and overtakes the last words of the actor it is about, which are ordinary ones. Nothing is decided on
-//     Terminated alone: see childGone and closeNow.
+//     Terminated alone: see childGone.
 //   - A lease seen in a scan may be older than what a reader of ours has written since. decide counts shards with a reader as
 //     leased, whatever the scan says.
 //   - An actor that was stopped by force swallows what is in its mailbox. The mailbox answers for it (tombstone.go).

@@ -106,7 +106,9 @@ func (h *handler) Receive(c actor.Context) {
 		h.watched = m.subscription
 		c.Watch(m.subscription)
 	case *actor.Terminated:
-		h.onTerminated(m)
+		c.Send(c.Self(), childGone{m.Who}) // not before the error that tells why, which it overtakes
+	case childGone:
+		h.onEnded(c, m.who)
 	case drain:
 		h.draining = true
 		h.cancel()
@@ -124,13 +126,18 @@ func (h *handler) Receive(c actor.Context) {
 	}
 }
 
-func (h *handler) onTerminated(m *actor.Terminated) {
-	if h.watched != nil && h.watched.Equal(m.Who) {
-		h.watched = nil
-		if h.cfg.Ended != nil {
-			h.cfg.Ended()
-		}
+// onEnded: the subscription has ended, and what still runs can't be settled any more.
+func (h *handler) onEnded(c actor.Context, who *actor.PID) {
+	if h.watched == nil || !h.watched.Equal(who) {
+		return
 	}
+	h.watched = nil
+	if h.cfg.Ended != nil {
+		h.cfg.Ended()
+	}
+	h.draining = true
+	h.cancel()
+	h.checkDrained(c)
 }
 
 func (h *handler) take(c actor.Context, d *messages.Delivery) {

@@ -2,7 +2,9 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/smithy-go/logging"
 )
 
 // Kinesis is the part of the SDK's client that is used, so that a fake can stand in for it.
@@ -58,7 +61,13 @@ func loadAWS(ctx context.Context, cfg *Config) (aws.Config, error) {
 		t.IdleConnTimeout = 30 * time.Second
 		t.ReadBufferSize, t.WriteBufferSize = 16<<10, 16<<10
 	})
-	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(client)}
+	log := cfg.logger()
+	options := []func(*awsconfig.LoadOptions) error{
+		awsconfig.WithHTTPClient(client),
+		awsconfig.WithLogger(logging.LoggerFunc(func(level logging.Classification, format string, v ...any) {
+			log.Debug("AWS SDK", slog.String("level", string(level)), slog.String("text", fmt.Sprintf(format, v...)))
+		})),
+	}
 	if cfg.Region != "" {
 		options = append(options, awsconfig.WithRegion(cfg.Region))
 	}

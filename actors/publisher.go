@@ -199,6 +199,9 @@ func putInput(ref streamRef, batch []*outgoing) *kinesis.PutRecordsInput {
 	for i, o := range batch {
 		e := &in.Records[i]
 		e.Data, e.PartitionKey = o.data, &o.key
+		if e.Data == nil {
+			e.Data = []byte{} // an empty payload is fine; the SDK refuses a missing one
+		}
 		if o.hashKey != "" {
 			e.ExplicitHashKey = &o.hashKey
 		}

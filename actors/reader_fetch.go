@@ -111,6 +111,15 @@ func (f *fetcher) iteratorInput() *kinesis.GetShardIteratorInput {
 	return in
 }
 
+// after is the last record that is settled or read: what comes again at or below it is dropped.
+func (f *fetcher) after() string {
+	if f.lastRead == "" && f.position.Kind() == leasestore.KindSequence {
+		sequence, _ := f.position.Sequence()
+		return sequence
+	}
+	return f.lastRead
+}
+
 // openIterator asks for an iterator. The tip is asked for once, whatever comes of it: later tries open at the instant that
 // the lease has stored.
 func (r *reader) openIterator() {
@@ -234,7 +243,7 @@ func (r *reader) fetchMore() {
 	}
 	page := pageSpec{
 		generation: r.generation, stream: r.how.stream.spelling, shard: r.shard.id, iterator: f.iterator,
-		after: f.lastRead, firstID: r.window.nextID(), limit: limit,
+		after: f.after(), firstID: r.window.nextID(), limit: limit,
 	}
 	client, open := r.clients.Data, f.push
 	if open != nil {

@@ -206,7 +206,16 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 	r.writeLease()
 }
 
+// onAcquired goes on from what is stored. It may be ahead of what the coordinator saw: the last write of a reader of ours before this one may
+// have landed since.
 func (r *reader) onAcquired(c actor.Context) {
+	if stored := r.lease.lease.Checkpoint; stored != r.fetch.position && r.lease.move == nil {
+		r.fetch.position, r.fetch.tip = stored, false
+	}
+	if r.fetch.position.IsShardEnd() && r.lease.move == nil {
+		r.stopSelf(c, readerEnded{reason: endFinished})
+		return
+	}
 	r.log().Info("lease taken", slog.Int64("counter", r.lease.lease.Counter),
 		slog.String("position", r.fetch.position.String()), slog.Bool("tip", r.fetch.tip))
 	if r.drain.draining {

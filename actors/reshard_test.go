@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/probe"
@@ -242,4 +243,45 @@ func TestTipSurvivesARestartBeforeTheFirstAck(t *testing.T) {
 
 func deleteInput() *kinesis.DeleteStreamInput {
 	return &kinesis.DeleteStreamInput{StreamName: aws.String(testStream)}
+}
+
+// A scan that looked before a shard was finished and answers after it must not have the shard read again.
+func TestStaleScanDoesNotReopenAFinishedShard(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(horizon)
+		w.put("k", "a")
+		w.takeAll(1)
+		w.store.slowList(4 * time.Second)
+		for range 3 { // wherever within the scan the end of the shard comes
+			time.Sleep(3700 * time.Millisecond)
+		}
+		split(w, shardName(0))
+		w.put("k", "b")
+		require.Equal(w.t, []string{"b"}, w.takeAll(1))
+		time.Sleep(time.Minute)
+		_, more := w.sub.TryReceive()
+		require.False(w.t, more, "nothing is delivered twice")
+		require.Len(w.t, iteratorKinds(w, shardName(0)), 1)
+	})
+}
+
+// What a reader acquires may be further than what was seen when it was started: it goes on from what is stored.
+func TestReaderGoesOnFromWhatIsStored(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(horizon)
+		w.put("k", "a")
+		w.put("k", "b")
+		w.takeAll(2)
+		w.store.slowList(4 * time.Second)
+		time.Sleep(500 * time.Millisecond)
+		reader := w.sub.Sender()
+		w.system.Root.Stop(reader)         // its last checkpoint is not written
+		time.Sleep(300 * time.Millisecond) // the coordinator looks at the leases
+		stored := w.lease(shardName(0))    // and after it has looked, the checkpoint arrives
+		last := w.service.Records(testStream)[1].SequenceNumber
+		_, err := w.store.Store.Checkpoint(w.t.Context(), stored, leasestore.AtSequence(last, 0))
+		require.NoError(w.t, err)
+		w.put("k", "c")
+		require.Equal(w.t, []string{"c"}, w.takeAll(1))
+	})
 }

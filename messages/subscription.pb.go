@@ -26,7 +26,7 @@ const (
 )
 
 // Subscribe asks a connected broker to read a stream. Anyone may send it. Answered by Subscribed once every shard this node
-// may take now has its first iterator, so that a record published after Subscribed is read; else by Error: INVALID (before any
+// may take now has its first iterator, so that a record published after Subscribed is read (first deliveries may come before it); else by Error: INVALID (before any
 // request to AWS), STREAM, CONFIG, TIMEOUT, NOT_CONNECTED.
 type Subscribe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

@@ -24,11 +24,12 @@ func newProbe(t *testing.T, n *node) *probe.Probe {
 	return p
 }
 
-// subscribe subscribes the probe itself, by message.
+// subscribe subscribes the probe, by message. Another probe has the answer, which may come after the first deliveries.
 func subscribe(t *testing.T, p *probe.Probe, n *node, stream *messages.StreamDescriptor) *messages.Subscribed {
 	t.Helper()
-	p.Request(n.PID(), &messages.Subscribe{Stream: stream, Correlation: 7})
-	opened := probe.Expect[*messages.Subscribed](p)
+	clerk := newProbe(t, n)
+	clerk.Request(n.PID(), &messages.Subscribe{Stream: stream, Subscriber: p.PID(), Correlation: 7})
+	opened := probe.Expect[*messages.Subscribed](clerk)
 	assert.Equal(t, uint64(7), opened.GetCorrelation())
 	assert.Equal(t, stream.GetName(), opened.GetStream())
 	return opened
@@ -94,7 +95,10 @@ func TestActorTakesSingleDeliveries(t *testing.T) {
 			store := leasestore.NewMemory()
 			n, stream, records := s.connect(t, protokinesis.WithLeaseStore(store)), s.newStream(t, 1), load{keys: 1, each: 6}
 			p := newProbe(t, n)
-			opened := subscribe(t, p, n, protokinesis.Stream(stream, protokinesis.RetryBackoff(time.Millisecond)))
+			p.Request(n.PID(), &messages.Subscribe{ // without a subscriber: whoever sends it
+				Stream: protokinesis.Stream(stream, protokinesis.RetryBackoff(time.Millisecond)),
+			})
+			opened := probe.Expect[*messages.Subscribed](p)
 			records.publish(t, n, stream)
 
 			// The second is tried again, after those behind it; the third is dropped.

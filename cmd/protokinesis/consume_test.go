@@ -315,13 +315,13 @@ func TestShutdownTimeout(t *testing.T) {
 	s := newService(t)
 	s.fill(1, 2, 1)
 	store := newStore(t)
-	p := s.start(eager("consume", "s", "--from", "horizon", "--lease-store", store, "--shutdown-timeout", "200ms", "--exec",
+	p := s.start(eager("consume", "s", "--from", "horizon", "--lease-store", store, "--shutdown-timeout", "500ms", "--exec",
 		`n=$(cat); if [ $n = 2 ]; then echo hangs >&2; sleep 1000; fi; echo $n`)...)
 	require.Equal(t, []string{"1"}, p.readLines(1))
 	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), "hangs") }, patience, time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, exitFailed, p.wait())
-	require.Contains(t, p.stderr.String(), "1 records delivered and not settled")
+	require.Contains(t, p.stderr.String(), "protokinesis: timeout: ")
 	r := s.run("", eager("consume", "s", "--lease-store", store, "--count", "1", "--output", "raw")...)
 	require.Equal(t, "2\n", r.stdout)
 }

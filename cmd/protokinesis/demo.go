@@ -216,7 +216,7 @@ func (d *demo) await() {
 	defer stalled.Stop()
 	for {
 		t, changed := d.ledger.now()
-		if t.lost == 0 {
+		if t.lost == 0 && t.acked == t.delivered {
 			return
 		}
 		select {

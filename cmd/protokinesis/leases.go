@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -20,7 +18,7 @@ type leasesCmd struct {
 
 // Help is shown below the flags.
 func (leasesCmd) Help() string {
-	return "Opening the file proves that no process holds its leases, and frees those that one left behind by a crash: that is why no owners are listed. While a consumer has the file open it can't be read."
+	return "Nothing is changed. An owner is listed when a consumer ended without releasing its leases, by a crash. While a consumer has the file open it can't be read."
 }
 
 // Validate is called by kong before anything is done.
@@ -43,48 +41,27 @@ type leaseRow struct {
 }
 
 // Run implements the command.
-func (l *leasesCmd) Run(a *app) (err error) {
-	if _, err := os.Stat(l.LeaseStore.path); err != nil {
-		return fmt.Errorf("lease file: %w", err) // Open would make a new one
-	}
-	store, err := file.Open(l.LeaseStore.path)
+func (l *leasesCmd) Run(a *app) error {
+	leases, err := file.Read(l.LeaseStore.path)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := store.Close(); err == nil && closeErr != nil {
-			err = closeErr
-		}
-	}()
-	rows, err := listLeases(a.ctx, store)
-	if err != nil {
-		return err
-	}
+	rows := leaseRows(leases)
 	if l.Output == formatJSON {
 		return encodeJSON(a.stdout, rows)
 	}
 	return printLeases(a.stdout, rows)
 }
 
-func listLeases(ctx context.Context, store leasestore.Store) ([]leaseRow, error) {
-	rows := []leaseRow{}
-	streams, err := store.Streams(ctx)
-	if err != nil {
-		return nil, err
+func leaseRows(leases []leasestore.Lease) []leaseRow {
+	rows := make([]leaseRow, 0, len(leases))
+	for _, l := range leases {
+		rows = append(rows, leaseRow{
+			Stream: l.Stream.Name, Created: l.Stream.CreatedMillis, Shard: l.Shard, Owner: l.Owner, Counter: l.Counter,
+			Checkpoint: l.Checkpoint.String(), Seek: l.Seek,
+		})
 	}
-	for _, s := range streams {
-		leases, err := store.List(ctx, s.Stream)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range leases {
-			rows = append(rows, leaseRow{
-				Stream: l.Stream.Name, Created: l.Stream.CreatedMillis, Shard: l.Shard, Owner: l.Owner, Counter: l.Counter,
-				Checkpoint: l.Checkpoint.String(), Seek: l.Seek,
-			})
-		}
-	}
-	return rows, nil
+	return rows
 }
 
 func printLeases(to io.Writer, rows []leaseRow) error {

@@ -23,7 +23,7 @@ type ledger struct {
 	outOfOrder int
 	damaged    int
 	missing    int           // published and not delivered
-	changed    chan struct{} // closed and replaced with every publication and first delivery that someone waits for
+	changed    chan struct{} // closed and replaced with every change that someone may wait for
 }
 
 type keyLedger struct {
@@ -92,6 +92,7 @@ func (l *ledger) isAcked() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.acked++
+	l.wake()
 }
 
 func (l *ledger) parse(partitionKey string, data []byte) (key, number int, ok bool) {

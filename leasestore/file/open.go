@@ -38,7 +38,7 @@ func Open(path string, opts ...Option) (*Store, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("lease file %s: it is a %s, not a file; name a file in it or elsewhere", path, kindOf(info))
 	}
-	db, err := openDB(path, c.lockTimeout)
+	db, err := openDB(path, c.lockTimeout, false)
 	if err != nil {
 		return nil, explain(path, c.lockTimeout, err)
 	}
@@ -57,14 +57,14 @@ func kindOf(info fs.FileInfo) string {
 }
 
 // openDB is bolt.Open for files that may be damaged: bbolt panics over some, and then keeps what it has opened.
-func openDB(path string, timeout time.Duration) (*bolt.DB, error) {
+func openDB(path string, timeout time.Duration, readOnly bool) (*bolt.DB, error) {
 	var (
 		db     *bolt.DB
 		opened *os.File
 	)
 	err := guard(func() (err error) {
 		db, err = bolt.Open(path, fileMode, &bolt.Options{
-			Timeout: timeout,
+			Timeout: timeout, ReadOnly: readOnly,
 			OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 				f, err := os.OpenFile(name, flag, mode) //nolint:gosec // the caller's path is the point
 				opened = f
