@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/protokinesis/protokinesis/test/emulators"
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 )
 
@@ -61,21 +62,10 @@ func newTarget(name, endpoint string, cfg aws.Config, slots int) *target {
 	}
 }
 
-const (
-	localEndpointEnv = "KINESIS_LOCAL_ENDPOINT"
-	requireEnv       = "PROTOKINESIS_REQUIRE_EMULATORS"
-)
-
-// localTarget is kinesis-local, an emulator others wrote, if the environment says where it runs.
+// localTarget is kinesis-local, an emulator others wrote.
 func localTarget(t *testing.T) *target {
 	t.Helper()
-	endpoint := os.Getenv(localEndpointEnv)
-	if endpoint == "" {
-		if os.Getenv(requireEnv) == "1" {
-			t.Fatalf("%s is not set, but %s=1 asks for the emulator", localEndpointEnv, requireEnv)
-		}
-		t.Skipf("no kinesis-local: set %s to the endpoint of one", localEndpointEnv)
-	}
+	endpoint := emulators.KinesisLocal(t)
 	// The client of a server of ours, pointed elsewhere, has the guarded HTTP client and never a proxy.
 	cfg := kinesistest.Start(t).Config()
 	cfg.BaseEndpoint = &endpoint
