@@ -11,11 +11,11 @@ import (
 // window is what one reader has read and not settled, in the order of the shard: pure state, no actor and no I/O.
 //
 // Records are numbered from 1 by delivery id within a generation. The watermark is the last record with nothing unsettled at or
-// below it: the most that may be checkpointed. Records that wait for delivery and records in flight count
-// against the same bound, so a subscriber that stops settling stops the reading.
+// below it: the most that may be checkpointed. What is in flight is bounded in records and bytes; as much again may be read
+// ahead, as long as there is room in flight. So a subscriber that stops settling stops the reading.
 type window struct {
-	maxRecords  int
-	maxBytes    int // of what is in flight
+	maxRecords  int // in flight, and the same again read ahead
+	maxBytes    int // likewise
 	perKeyOrder bool
 
 	entries   ring
@@ -64,20 +64,21 @@ func newWindow(maxRecords, maxBytes int, perKeyOrder bool) *window {
 // nextID is the delivery id of the next record added.
 func (w *window) nextID() uint64 { return w.entries.next() }
 
-// room is how many records may be read now; 0 while the window, in records or bytes, is full.
+// room is how many records may be read now: none while the window is full of what is in flight, else what may be read ahead. Settled records
+// behind one that is not count as read ahead.
 func (w *window) room() int {
-	if w.held >= w.maxBytes && w.entries.len() > 0 {
+	if w.out >= w.maxRecords || w.outBytes >= w.maxBytes || w.held-w.outBytes >= w.maxBytes {
 		return 0
 	}
-	return max(0, w.maxRecords-w.entries.len())
+	return max(0, w.maxRecords-w.buffered())
 }
 
-// worthReading reports whether a read now would bring more than crumbs: half of the window is free, or nothing is in it. A read costs
+// worthReading reports whether a read now would bring more than crumbs: at most half a window has been read ahead. A read costs
 // one of the five calls per second however little it brings, so others wait a while for more room; not for ever, as the
 // subscriber may be waiting for more records before it settles any.
 func (w *window) worthReading() bool {
 	room := w.room()
-	return room > 0 && (room*2 >= w.maxRecords || w.entries.len() == 0)
+	return room > 0 && room*2 >= w.maxRecords
 }
 
 // add appends a record read; its delivery id is nextID.
@@ -100,10 +101,10 @@ func (w *window) add(d *messages.Delivery) {
 	w.entries.push(e)
 }
 
-// next hands out the next record to deliver, or nil when there is none or the bytes in flight are at their bound. A record
+// next hands out the next record to deliver, or nil when there is none or what is in flight is at its bound. A record
 // larger than the bound goes out when nothing else is.
 func (w *window) next() *messages.Delivery {
-	if w.readyAt == len(w.ready) {
+	if w.readyAt == len(w.ready) || w.out >= w.maxRecords {
 		return nil
 	}
 	e := w.entries.at(w.ready[w.readyAt])

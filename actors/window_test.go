@@ -92,7 +92,7 @@ func (m *windowModel) next() *modelRecord {
 		return nil
 	}
 	r := m.of(m.ready[0])
-	if m.out() > 0 && m.outBytes()+r.bytes > m.maxBytes {
+	if m.out() >= m.maxRecords || (m.out() > 0 && m.outBytes()+r.bytes > m.maxBytes) {
 		return nil
 	}
 	m.ready = m.ready[1:]
@@ -326,10 +326,11 @@ func (s *windowMachine) check(t *rapid.T) {
 		require.Equal(t, len(m.ready), w.readyCount())
 	}
 
-	require.LessOrEqual(t, w.entries.len(), w.maxRecords, "records")
+	require.LessOrEqual(t, w.out, w.maxRecords, "records in flight")
+	require.LessOrEqual(t, w.entries.len(), 2*w.maxRecords, "records in flight and read ahead")
 	require.True(t, w.outBytes <= w.maxBytes || w.out == 1, "%d bytes in flight in %d records", w.outBytes, w.out)
-	room := m.maxRecords - (len(m.records) - settled)
-	if m.held() >= m.maxBytes && len(m.records) > settled {
+	room := max(0, m.maxRecords-(len(m.records)-settled-m.out()))
+	if m.out() >= m.maxRecords || m.outBytes() >= m.maxBytes || m.held()-m.outBytes() >= m.maxBytes {
 		room = 0
 	}
 	require.Equal(t, room, w.room())

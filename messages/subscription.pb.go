@@ -102,9 +102,10 @@ type StreamDescriptor struct {
 	CreateIfMissing *int32 `protobuf:"varint,3,opt,name=create_if_missing,json=createIfMissing,proto3,oneof" json:"create_if_missing,omitempty"`
 	// Deliver DeliveryBatch messages of up to so many records, 1 to 10000. Unset: one Delivery per record.
 	BatchSize *int32 `protobuf:"varint,4,opt,name=batch_size,json=batchSize,proto3,oneof" json:"batch_size,omitempty"`
-	// The most records of one shard read and not settled; at least 1. Default 1000.
+	// The most records of one shard delivered and not settled; at least 1. As many again may be read ahead. Default 1000.
 	WindowRecords *int32 `protobuf:"varint,5,opt,name=window_records,json=windowRecords,proto3,oneof" json:"window_records,omitempty"`
-	// The most bytes of one shard delivered and not settled; at least 1. Default 16 MiB. A single larger record is delivered alone.
+	// The most bytes of one shard delivered and not settled; at least 1. A page (at most 10 MiB) may be read ahead. A single larger record
+	// is delivered alone. Default 16 MiB.
 	WindowBytes *int64 `protobuf:"varint,6,opt,name=window_bytes,json=windowBytes,proto3,oneof" json:"window_bytes,omitempty"`
 	// At most one unsettled record of a partition key is out at a time, in order; other keys flow. Default false: the order is
 	// the shard's, and a retried record comes again after later ones.
