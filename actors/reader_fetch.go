@@ -292,6 +292,7 @@ func (r *reader) onPageFetched(c actor.Context, m pageFetched) {
 	} else if m.lag == 0 && !m.full {
 		f.next = time.Now().Add(f.idle(r.how.pollInterval))
 	}
+	r.fetchMore() // the next page is on its way while this one is delivered
 	r.deliver(c)
 	r.fetchMore()
 }
