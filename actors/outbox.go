@@ -150,5 +150,8 @@ func (o *outbox) all(visit func(p *outgoing)) {
 
 func (o *outbox) empty() bool { return o.count == 0 }
 
+// readyCount is how many keys have a record to send.
+func (o *outbox) readyCount() int { return len(o.ready) - o.at }
+
 // sendable reports whether take would return something.
 func (o *outbox) sendable() bool { return len(o.split) > 0 || o.at < len(o.ready) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -28,8 +29,8 @@ import (
 //
 //	publishing ──▶ flushing ──▶ (stopped)
 //
-// One PutRecords is under way at a time; what comes meanwhile makes up the next one. Only entries that failed are sent again, and a key's
-// next record waits for them (see outbox). Every record is answered exactly once: stored, or not, or unknown, at the latest shortly after its
+// One PutRecords is under way at a time; what comes meanwhile makes up the next one, which is ready and goes the moment the first has
+// returned. Only entries that failed are sent again, and a key's next record waits for them (see outbox). Every record is answered exactly once: stored, or not, or unknown, at the latest shortly after its
 // deadline.
 //
 // A panic restarts it. Whoever was waiting is told that the outcome is unknown.
@@ -42,7 +43,7 @@ type publisher struct {
 	fx       *effects
 	timers   *timers
 	out      *outbox
-	sending  []*outgoing
+	flights  []*flight // the request under way, and the full one ready behind it
 	spare    []*outgoing // answered, to be used again; as many as a request holds
 	failures int         // of whole requests, or with failed entries, in a row
 	flushing bool
@@ -54,10 +55,17 @@ type publisherSpec struct {
 	stream string
 }
 
+// flight is a PutRecords. returned is closed when the service has answered, which lets the next one go without asking the actor.
+type flight struct {
+	batch    []*outgoing
+	returned chan struct{}
+}
+
 // putDone is the result of a PutRecords.
 type putDone struct {
-	out *kinesis.PutRecordsOutput
-	err error
+	flight *flight
+	out    *kinesis.PutRecordsOutput
+	err    error
 }
 
 // Timers of a publisher.
@@ -178,17 +186,36 @@ func randomKey() string {
 	return hex.EncodeToString(b[:])
 }
 
-// send starts the next PutRecords, if none is under way and there is something to send.
+// send starts the next PutRecords if none is under way and there is something to send; or, if one is, makes a full one ready behind it. Its
+// keys are others than those on their way, so order is kept whatever becomes of the first.
 func (p *publisher) send() {
-	if p.sending != nil || p.timers.armed(timerSend) || !p.out.sendable() {
+	if p.timers.armed(timerSend) || !p.out.sendable() {
 		return
 	}
-	batch := p.out.take(maxPutRecords, maxPutBytes)
-	p.sending = batch
-	client, ref := p.client, p.ref
-	p.fx.run(p.cfg.Timings.CallTimeout, func(ctx context.Context) any {
-		out, err := client.PutRecords(ctx, putInput(ref, batch))
-		return putDone{out: out, err: err}
+	var before chan struct{}
+	switch {
+	case len(p.flights) == 1 && p.out.readyCount() >= maxPutRecords:
+		before = p.flights[0].returned
+	case len(p.flights) > 0:
+		return
+	}
+	f := &flight{batch: p.out.take(maxPutRecords, maxPutBytes), returned: make(chan struct{})}
+	p.flights = append(p.flights, f)
+	client, ref, timeout := p.client, p.ref, p.cfg.Timings.CallTimeout
+	p.fx.run(2*timeout, func(ctx context.Context) any {
+		defer close(f.returned)
+		in := putInput(ref, f.batch)
+		if before != nil {
+			select {
+			case <-before:
+			case <-ctx.Done():
+				return putDone{flight: f, err: ctx.Err()}
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		out, err := client.PutRecords(ctx, in)
+		return putDone{flight: f, out: out, err: err}
 	})
 }
 
@@ -212,8 +239,8 @@ func putInput(ref streamRef, batch []*outgoing) *kinesis.PutRecordsInput {
 // onPutDone sorts a request's entries into stored, failed for good, and to be sent again; then the next request goes, and
 // only then the senders are told, who may be many.
 func (p *publisher) onPutDone(c actor.Context, m putDone) {
-	batch := p.sending
-	p.sending = nil
+	batch := m.flight.batch
+	p.flights = slices.DeleteFunc(p.flights, func(f *flight) bool { return f == m.flight })
 	v := p.judge(batch, m)
 	for _, r := range v.done {
 		p.out.finish(r.record)
@@ -283,16 +310,18 @@ func (p *publisher) giveUp(c actor.Context, why string) {
 	if p.out == nil {
 		return
 	}
-	onItsWay := make(map[*outgoing]bool, len(p.sending))
-	for _, o := range p.sending {
-		onItsWay[o] = true
+	onItsWay := make(map[*outgoing]bool)
+	for _, f := range p.flights {
+		for _, o := range f.batch {
+			onItsWay[o] = true
+		}
 	}
 	p.out.all(func(o *outgoing) {
 		answer(c.ActorSystem(), o.sender, &Error{
 			Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: p.stream, Text: why, OutcomeUnknown: o.unknown || onItsWay[o],
 		}, o.correlation)
 	})
-	p.out, p.sending = newOutbox(), nil
+	p.out, p.flights = newOutbox(), nil
 }
 
 func (p *publisher) log() *slog.Logger {

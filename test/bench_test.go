@@ -2,7 +2,6 @@ package test
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"strconv"
 	"sync"
@@ -200,21 +199,108 @@ func BenchmarkConsumeHandler(b *testing.B) {
 	})
 }
 
-// BenchmarkPublish: 1,000 goroutines publish a key each, against a loop of PutRecords(500).
-func BenchmarkPublish(b *testing.B) {
-	const senders, each = 1000, 50
+const (
+	publishSenders = 1000
+	publishEach    = 50
+)
+
+// BenchmarkPublishActors: four actors publish 1,000 keys, each with up to 1,000 records unanswered, against a loop of PutRecords(500).
+func BenchmarkPublishActors(b *testing.B) {
+	benchPublish(b, func(sys *protokinesis.System, system *actor.ActorSystem, data []byte) {
+		var wg sync.WaitGroup
+		for s := range 4 {
+			wg.Add(1)
+			system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor {
+				return &sender{b: b, broker: sys.PID(), data: data, from: s * publishSenders / 4, left: publishSenders * publishEach / 4, done: wg.Done}
+			}))
+		}
+		wg.Wait()
+	})
+}
+
+// sender publishes so many records, a thousand at a time.
+type sender struct {
+	b          *testing.B
+	broker     *actor.PID
+	data       []byte
+	from       int
+	left, open int
+	sent       int
+	done       func()
+}
+
+// Receive implements actor.Actor.
+func (s *sender) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		for range 1000 {
+			s.send(c)
+		}
+	case *messages.Published:
+		s.open--
+		s.send(c)
+		if s.open == 0 {
+			s.done()
+			c.Stop(c.Self())
+		}
+	case *messages.Error:
+		s.b.Error(m)
+	}
+}
+
+func (s *sender) send(c actor.Context) {
+	if s.left == 0 {
+		return
+	}
+	s.left--
+	s.open++
+	s.sent++
+	key := benchKeys[s.from+s.sent%(publishSenders/4)]
+	c.Request(s.broker, &messages.Publish{Stream: benchStream, PartitionKey: &key, Data: s.data})
+}
+
+var benchKeys = func() []string {
+	keys := make([]string, publishSenders)
+	for i := range keys {
+		keys[i] = "key-" + strconv.Itoa(i)
+	}
+	return keys
+}()
+
+// BenchmarkPublishGoroutines: 1,000 goroutines publish a key each and wait for each record. Every record costs a goroutine's way to sleep and
+// back, which the loop does not pay.
+func BenchmarkPublishGoroutines(b *testing.B) {
+	benchPublish(b, func(sys *protokinesis.System, _ *actor.ActorSystem, data []byte) {
+		var wg sync.WaitGroup
+		for s := range publishSenders {
+			wg.Go(func() {
+				for range publishEach {
+					r := protokinesis.Record{Stream: benchStream, PartitionKey: benchKeys[s], Data: data}
+					if _, err := sys.Publisher().Publish(context.Background(), r); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func benchPublish(b *testing.B, publish func(*protokinesis.System, *actor.ActorSystem, []byte)) {
+	b.Helper()
 	srv := kinesistest.Start(b, kinesistest.WithCallLog(0))
 	client := actors.NewClients(srv.Config()).Data.(*kinesis.Client)
 	data := make([]byte, benchSize)
 	fresh := func() {
 		_, _ = client.DeleteStream(context.Background(), &kinesis.DeleteStreamInput{StreamName: aws.String(benchStream)})
-		if err := srv.Service.CreateStream(benchStream, 4); err != nil {
+		if err := srv.CreateStream(benchStream, 4); err != nil {
 			b.Fatal(err)
 		}
 	}
-	compare(b, senders*each, func() measured {
+	compare(b, publishSenders*publishEach, func() measured {
 		fresh()
-		return measure(func() { barePuts(b, client, data, senders*each) })
+		return measure(func() { barePuts(b, client, data, publishSenders*publishEach) })
 	}, func() measured {
 		fresh()
 		system := probe.NewSystem(b)
@@ -222,21 +308,7 @@ func BenchmarkPublish(b *testing.B) {
 		if err := sys.Connect(context.Background()); err != nil {
 			b.Fatal(err)
 		}
-		m := measure(func() {
-			var wg sync.WaitGroup
-			for s := range senders {
-				wg.Go(func() {
-					key := "key-" + strconv.Itoa(s)
-					for range each {
-						if _, err := sys.Publisher().Publish(context.Background(), protokinesis.Record{Stream: benchStream, PartitionKey: key, Data: data}); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
-		})
+		m := measure(func() { publish(sys, system, data) })
 		if err := sys.Shutdown(context.Background()); err != nil {
 			b.Fatal(err)
 		}
@@ -244,11 +316,12 @@ func BenchmarkPublish(b *testing.B) {
 	})
 }
 
+// barePuts stores so many records, 500 in each request, one request after another.
 func barePuts(b *testing.B, client *kinesis.Client, data []byte, n int) {
 	for sent := 0; sent < n; sent += 500 {
 		entries := make([]types.PutRecordsRequestEntry, 500)
 		for i := range entries {
-			entries[i] = types.PutRecordsRequestEntry{Data: data, PartitionKey: aws.String(fmt.Sprintf("key-%d", (sent+i)%1000))}
+			entries[i] = types.PutRecordsRequestEntry{Data: data, PartitionKey: aws.String(benchKeys[(sent+i)%publishSenders])}
 		}
 		if _, err := client.PutRecords(context.Background(), &kinesis.PutRecordsInput{StreamName: aws.String(benchStream), Records: entries}); err != nil {
 			b.Fatal(err)
