@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/protokinesis/protokinesis/messages"
 )
 
@@ -51,7 +53,7 @@ func (p *Publisher) Publish(ctx context.Context, r Record) (Receipt, error) {
 		key = &r.PartitionKey
 	}
 	for pause := overloadFirst; ; pause = min(2*pause, overloadMax) {
-		answer, err := p.system.asker.Publish(ctx, p.system.pid, r.Stream, r.Data, key, r.ExplicitHashKey, r.Headers)
+		answer, err := p.system.publish(ctx, &r, key)
 		published, err := as[*messages.Published](answer, deadline(err, r.Stream))
 		if err == nil {
 			return Receipt{
@@ -66,6 +68,20 @@ func (p *Publisher) Publish(ctx context.Context, r Record) (Receipt, error) {
 			return Receipt{}, errors.Join(err, waitErr)
 		}
 	}
+}
+
+// publish sends a record to its stream's publisher, which the broker names once.
+func (s *System) publish(ctx context.Context, r *Record, key *string) (any, error) {
+	to, known := s.publishers.Load(r.Stream)
+	if !known {
+		pid, err := s.asker.Publisher(ctx, s.pid, r.Stream)
+		if err != nil {
+			return nil, err
+		}
+		to, _ = s.publishers.LoadOrStore(r.Stream, pid)
+	}
+	pid, _ := to.(*actor.PID)
+	return s.asker.Publish(ctx, pid, r.Stream, r.Data, key, r.ExplicitHashKey, r.Headers)
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -105,6 +105,8 @@ type System struct {
 	asker  *actors.Asker
 	logger *slog.Logger
 
+	publishers sync.Map // stream → its publisher's *actor.PID, which lives as long as the broker
+
 	mu       sync.Mutex
 	handlers map[string]*Subscription // of HandlerFunc subscriptions, by the handler's actor id
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -72,7 +73,39 @@ func (a *Asker) Ask(ctx context.Context, to *actor.PID, request any, correlation
 	return q.wait(ctx, correlation)
 }
 
-// Publish asks a broker to store a record; key nil is a random one.
+// findPublisher asks a connected broker for the publisher of a stream, so that Go code can spare each record the way through the broker. It is
+// answered by publisherFound or an error.
+type findPublisher struct {
+	stream      string
+	correlation uint64
+}
+
+type publisherFound struct {
+	pid         *actor.PID
+	correlation uint64
+}
+
+// GetCorrelation is what requests and answers have in common.
+func (m findPublisher) GetCorrelation() uint64 { return m.correlation }
+
+// GetCorrelation is what requests and answers have in common.
+func (m publisherFound) GetCorrelation() uint64 { return m.correlation }
+
+// Publisher asks a broker of this process for the publisher of a stream, to be used with Publish.
+func (a *Asker) Publisher(ctx context.Context, broker *actor.PID, stream string) (*actor.PID, error) {
+	n := NextCorrelation()
+	answer, err := a.Ask(ctx, broker, findPublisher{stream: stream, correlation: n}, n)
+	if err != nil {
+		return nil, err
+	}
+	found, ok := answer.(publisherFound)
+	if !ok {
+		return nil, fmt.Errorf("unexpected answer %T", answer)
+	}
+	return found.pid, nil
+}
+
+// Publish asks a broker, or a stream's publisher, to store a record; key nil is a random one.
 func (a *Asker) Publish(ctx context.Context, to *actor.PID, stream string, data []byte, key *string, hashKey string,
 	headers map[string]string,
 ) (any, error) {

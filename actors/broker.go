@@ -19,6 +19,7 @@ import (
 //	*messages.Connect             anyone          loads the configuration; answered by Connected or Error
 //	*messages.Subscribe           anyone          spawns a coordinator; answered by Subscribed or Error
 //	*messages.Publish             anyone          passes it to the stream's publisher, which answers
+//	findPublisher                 the Go API      names the publisher
 //	*messages.Seek                anyone          passes it to the stream's coordinator, which answers
 //	*messages.StatusRequest       anyone          asks the coordinators; answered by Status
 //	*messages.Shutdown,PoisonPill anyone          ends; answered by Closed
@@ -178,6 +179,8 @@ func (b *broker) connected(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *messages.Publish:
 		b.onPublish(c, m)
+	case findPublisher:
+		b.onFindPublisher(c, m)
 	case *messages.Subscribe:
 		b.onSubscribe(c, m)
 	case *messages.Seek:

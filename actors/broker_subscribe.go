@@ -163,10 +163,26 @@ func (b *broker) onPublish(c actor.Context, m *messages.Publish) {
 			answer(c.ActorSystem(), c.Sender(), err, m.GetCorrelation())
 			return
 		}
-		publisher = c.Spawn(publisherProps(publisherSpec{
-			cfg: b.cfg, client: b.clients.Data, stream: m.GetStream(),
-		}, c.ActorSystem()))
-		b.publishers[m.GetStream()] = publisher
+		publisher = b.spawnPublisher(c, m.GetStream())
 	}
 	c.Forward(publisher)
+}
+
+func (b *broker) onFindPublisher(c actor.Context, m findPublisher) {
+	publisher, ok := b.publishers[m.stream]
+	if !ok {
+		if _, err := parseStream(m.stream); err != nil {
+			err.Field = "stream"
+			answer(c.ActorSystem(), c.Sender(), err, m.correlation)
+			return
+		}
+		publisher = b.spawnPublisher(c, m.stream)
+	}
+	c.Respond(publisherFound{pid: publisher, correlation: m.correlation})
+}
+
+func (b *broker) spawnPublisher(c actor.Context, stream string) *actor.PID {
+	publisher := c.Spawn(publisherProps(publisherSpec{cfg: b.cfg, client: b.clients.Data, stream: stream}, c.ActorSystem()))
+	b.publishers[stream] = publisher
+	return publisher
 }

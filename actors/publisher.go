@@ -22,7 +22,8 @@ import (
 // publisher stores the records of one stream.
 //
 //	receives                 from     does
-//	*messages.Publish        broker   takes it in; answered, to who sent it to the broker, by Published or Error
+//	*messages.Publish        broker,  takes it in; answered, to who sent it to the broker, by Published or Error
+//	                         Go API
 //	*messages.StatusRequest  broker   answered by Status
 //	effectDone, timerFired   itself   goes on
 //	drain, PoisonPill        broker   sends what it has, then stops
@@ -43,7 +44,7 @@ type publisher struct {
 	fx       *effects
 	timers   *timers
 	out      *outbox
-	flights  []*flight // the request under way, and the full one ready behind it
+	flights  []*flight   // the request under way, and the full one ready behind it
 	spare    []*outgoing // answered, to be used again; as many as a request holds
 	failures int         // of whole requests, or with failed entries, in a row
 	flushing bool
@@ -104,6 +105,7 @@ func (p *publisher) Receive(c actor.Context) {
 		p.timers.stop()
 		p.giveUp(c, "the publisher stopped before the record was known to be stored")
 	case *actor.Stopped:
+		leaveTombstone(c) // Go code may know it still
 	case effectDone:
 		if result, ok := p.fx.result(m); ok {
 			if done, ok := result.(putDone); ok {
@@ -138,6 +140,10 @@ func (p *publisher) onTimer(c actor.Context, name timerName) {
 
 // onPublish takes a record in, unless it is wrong or there are too many.
 func (p *publisher) onPublish(c actor.Context, m *messages.Publish) {
+	if p.flushing {
+		answer(c.ActorSystem(), c.Sender(), notConnected(messages.BrokerState_BROKER_STATE_CLOSING), m.GetCorrelation())
+		return
+	}
 	if err := checkRecord(m, p.cfg.Limits); err != nil {
 		answer(c.ActorSystem(), c.Sender(), err, m.GetCorrelation())
 		return

@@ -135,6 +135,8 @@ func panicFailure(message, reason any) *Error {
 		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_STREAM, m.GetStream().GetName()
 	case *messages.Seek:
 		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_READ, m.GetStream()
+	case findPublisher:
+		e.Kind, e.Stream, e.OutcomeUnknown = messages.ErrorKind_ERROR_KIND_PUBLISH, m.stream, false
 	case *messages.Connect:
 		e.Kind = messages.ErrorKind_ERROR_KIND_CONFIG
 	case *messages.Unsubscribe, *messages.StatusRequest, *messages.Shutdown:
@@ -157,7 +159,7 @@ func correlationOf(message any) uint64 {
 // in every state.
 func isRequest(message any) bool {
 	switch message.(type) {
-	case *messages.Publish, *messages.Subscribe, *messages.Seek, *messages.Connect, *messages.Unsubscribe:
+	case *messages.Publish, *messages.Subscribe, *messages.Seek, *messages.Connect, *messages.Unsubscribe, findPublisher:
 		return true
 	default:
 		return false
