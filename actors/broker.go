@@ -119,7 +119,7 @@ func newBroker(cfg *Config) *broker {
 // Receive implements actor.Actor.
 func (b *broker) Receive(c actor.Context) {
 	if b.fx == nil { // not on Started: it goes on even if that panics
-		b.fx, b.timers = newEffects(c), newTimers(c)
+		b.fx, b.timers = newEffects(c, b.cfg.pool), newTimers(c)
 	}
 	switch m := c.Message().(type) {
 	case *actor.Started:
@@ -132,6 +132,7 @@ func (b *broker) Receive(c actor.Context) {
 		b.stopped(c)
 	case *actor.Stopped:
 		b.releaseStore()
+		b.cfg.pool.close()
 		leaveTombstone(c)
 	case effectDone:
 		if result, ok := b.fx.result(m); ok {

@@ -85,6 +85,7 @@ func (b *broker) finishClose(c actor.Context) {
 	b.timers.stop()
 	b.fx.stop()
 	b.releaseStore()
+	b.cfg.pool.close()
 	b.become(messages.BrokerState_BROKER_STATE_CLOSED, b.closed)
 	for _, who := range b.closing.askers {
 		b.answerClosed(c, who)

@@ -42,6 +42,8 @@ type Config struct {
 	// Limits; zero means the default.
 	Limits Limits
 
+	// pool runs the broker's actors and their effects.
+	pool *pool
 	// intercept sees every message before an actor does; tests make it panic.
 	intercept func(r role, message any)
 }
@@ -170,6 +172,7 @@ func (cfg Config) withDefaults() *Config {
 	}
 	cfg.Timings = cfg.Timings.withDefaults()
 	cfg.Limits = cfg.Limits.withDefaults()
+	cfg.pool = newPool()
 	return &cfg
 }
 

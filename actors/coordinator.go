@@ -173,7 +173,7 @@ func (co *coordinator) Receive(c actor.Context) {
 }
 
 func (co *coordinator) begin(c actor.Context) {
-	co.fx, co.timers = newEffects(c), newTimers(c)
+	co.fx, co.timers = newEffects(c, co.cfg.pool), newTimers(c)
 	co.behavior = actor.NewBehavior()
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
 	co.shards, co.warned = make(map[string]*shardInfo), make(map[string]bool)

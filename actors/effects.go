@@ -17,6 +17,7 @@ import (
 // its number and is dropped by the next one, which may live under the same PID.
 type effects struct {
 	incarnation uint64
+	pool        *pool
 	root        *actor.RootContext
 	self        *actor.PID
 	ctx         context.Context //nolint:containedctx // the life of the incarnation, not of a call
@@ -44,10 +45,10 @@ func init() { incarnations.Store(uint64(time.Now().UnixMicro()) << 8) }
 // nextGeneration returns a number that no other reader, effect or timer of this process has.
 func nextGeneration() uint64 { return incarnations.Add(1) }
 
-func newEffects(c actor.Context) *effects {
+func newEffects(c actor.Context, pool *pool) *effects {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &effects{
-		incarnation: nextGeneration(), root: c.ActorSystem().Root, self: c.Self(), ctx: ctx, cancel: cancel,
+		incarnation: nextGeneration(), pool: pool, root: c.ActorSystem().Root, self: c.Self(), ctx: ctx, cancel: cancel,
 	}
 }
 
@@ -56,13 +57,13 @@ func newEffects(c actor.Context) *effects {
 func (e *effects) run(timeout time.Duration, call func(ctx context.Context) any) context.CancelFunc {
 	ctx, cancel := context.WithTimeout(e.ctx, timeout)
 	life, root, self, incarnation := e.ctx, e.root, e.self, e.incarnation
-	go func() {
+	e.pool.Schedule(func() {
 		defer cancel()
 		result := recovering(ctx, call)
 		if life.Err() == nil { // else the incarnation is gone and with it whoever wanted to know
 			root.Send(self, effectDone{incarnation: incarnation, result: result})
 		}
-	}()
+	})
 	return cancel
 }
 

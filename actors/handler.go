@@ -117,6 +117,7 @@ func (h *handler) Receive(c actor.Context) {
 		h.draining = true
 		h.cancel()
 	case *actor.Stopped:
+		h.config.pool.close()
 		if h.cfg.Ended != nil {
 			h.cfg.Ended()
 		}

@@ -99,7 +99,7 @@ func (p *publisher) Receive(c actor.Context) {
 	case *messages.Publish:
 		p.onPublish(c, m)
 	case *actor.Started:
-		p.fx, p.timers, p.out = newEffects(c), newTimers(c), newOutbox()
+		p.fx, p.timers, p.out = newEffects(c, p.cfg.pool), newTimers(c), newOutbox()
 	case *actor.Stopping, *actor.Restarting:
 		p.fx.stop()
 		p.timers.stop()

@@ -164,7 +164,7 @@ func (r *reader) Receive(c actor.Context) {
 
 // begin begins with the lease; the iterator comes after it.
 func (r *reader) begin(c actor.Context) {
-	r.fx, r.timers = newEffects(c), newTimers(c)
+	r.fx, r.timers = newEffects(c, r.cfg.pool), newTimers(c)
 	r.behavior = actor.NewBehavior()
 	r.lease = keeper{lease: r.readerSpec.lease}
 	r.fetch = fetcher{pace: pacer{limit: r.cfg.Limits.ReadsPerSecond}, position: r.readerSpec.start.start, tip: r.readerSpec.start.tip}

@@ -42,7 +42,9 @@ func props(cfg *Config, r role, system *actor.ActorSystem, produce func() actor.
 		}
 		return g
 	}
-	return actor.PropsFromProducer(wrapped, append([]actor.PropsOption{actor.WithMailbox(answeringMailbox(system))}, options...)...)
+	return actor.PropsFromProducer(wrapped, append([]actor.PropsOption{
+		actor.WithMailbox(answeringMailbox(system)), actor.WithDispatcher(cfg.pool),
+	}, options...)...)
 }
 
 // guarded is an actor with a guard around its Receive.

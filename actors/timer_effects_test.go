@@ -19,6 +19,7 @@ const (
 
 // ticker is the smallest actor with effects and timers. It tells its test what reaches it, and does what it is sent.
 type ticker struct {
+	pool   *pool
 	to     *actor.PID
 	fx     *effects
 	timers *timers
@@ -41,7 +42,7 @@ type do func(a *ticker)
 func (a *ticker) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		a.fx, a.timers = newEffects(c), newTimers(c)
+		a.fx, a.timers = newEffects(c, a.pool), newTimers(c)
 		c.Send(a.to, tickerStarted{a.fx, a.timers})
 	case *actor.Stopping, *actor.Restarting:
 		a.fx.stop()
@@ -71,6 +72,7 @@ type tickerTest struct {
 	spawned chan *actor.PID
 	started tickerStarted
 	panics  []any
+	pool    *pool
 }
 
 // HandleFailure restarts the ticker at once.
@@ -84,7 +86,7 @@ func (tt *tickerTest) HandleFailure(_ *actor.ActorSystem, supervisor actor.Super
 // Receive spawns the ticker as a child, so that the test supervises it.
 func (tt *tickerTest) Receive(c actor.Context) {
 	if _, ok := c.Message().(*actor.Started); ok {
-		tt.spawned <- c.Spawn(actor.PropsFromProducer(func() actor.Actor { return &ticker{to: tt.p.PID()} }))
+		tt.spawned <- c.Spawn(actor.PropsFromProducer(func() actor.Actor { return &ticker{to: tt.p.PID(), pool: tt.pool} }))
 	}
 }
 
@@ -92,7 +94,8 @@ func (tt *tickerTest) Receive(c actor.Context) {
 func inTicker(t *testing.T, test func(tt *tickerTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		tt := &tickerTest{T: t, system: probe.NewSystem(t), spawned: make(chan *actor.PID, 1)}
+		tt := &tickerTest{T: t, system: probe.NewSystem(t), spawned: make(chan *actor.PID, 1), pool: newPool()}
+		defer tt.pool.close()
 		tt.p = probe.New(t, tt.system)
 		parent := tt.system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return tt }, actor.WithSupervisor(tt)))
 		tt.pid, tt.started = <-tt.spawned, probe.Expect[tickerStarted](tt.p)
