@@ -236,9 +236,6 @@ func answer(system *actor.ActorSystem, to *actor.PID, f *Error, correlation uint
 
 // asError is err as an *Error if it is one.
 func asError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return nil
+	e, _ := errors.AsType[*Error](err)
+	return e
 }

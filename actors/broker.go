@@ -39,7 +39,7 @@ type broker struct {
 
 	// Incarnation.
 	fx       *effects
-	timers   *timers
+	timers   *timers[brokerTimer]
 	behavior actor.Behavior
 	state    messages.BrokerState
 
@@ -87,9 +87,11 @@ type brokerClosing struct {
 	unfinished []string
 }
 
+type brokerTimer uint8
+
 // Timers of a broker.
 const (
-	timerBrokerStatus timerName = iota
+	timerBrokerStatus brokerTimer = iota
 	timerBrokerClose
 )
 
@@ -119,7 +121,7 @@ func newBroker(cfg *Config) *broker {
 // Receive implements actor.Actor.
 func (b *broker) Receive(c actor.Context) {
 	if b.fx == nil { // not on Started: it goes on even if that panics
-		b.fx, b.timers = newEffects(c, b.cfg.pool), newTimers(c)
+		b.fx, b.timers = newEffects(c, b.cfg.pool), newTimers[brokerTimer](c)
 	}
 	switch m := c.Message().(type) {
 	case *actor.Started:
@@ -140,7 +142,7 @@ func (b *broker) Receive(c actor.Context) {
 				b.onConnectDone(c, done)
 			}
 		}
-	case timerFired:
+	case timerFired[brokerTimer]:
 		if b.timers.fired(m) {
 			b.onTimer(c, m.name)
 		}
@@ -226,7 +228,7 @@ func (b *broker) common(c actor.Context) {
 	}
 }
 
-func (b *broker) onTimer(c actor.Context, name timerName) {
+func (b *broker) onTimer(c actor.Context, name brokerTimer) {
 	switch name {
 	case timerBrokerStatus:
 		b.status.expire(c)

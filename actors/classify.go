@@ -67,8 +67,7 @@ func classify(err error) failure {
 	if err == nil {
 		return failureTransient
 	}
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		code := api.ErrorCode()
 		if i := strings.LastIndexByte(code, '#'); i >= 0 {
 			code = code[i+1:]
@@ -78,8 +77,7 @@ func classify(err error) failure {
 		}
 		return failureTransient
 	}
-	var params smithy.InvalidParamsError
-	if errors.As(err, &params) {
+	if _, ok := errors.AsType[smithy.InvalidParamsError](err); ok {
 		return failureInvalid // the SDK refuses it before sending
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

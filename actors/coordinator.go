@@ -42,7 +42,7 @@ type coordinator struct {
 
 	// Incarnation.
 	fx       *effects
-	timers   *timers
+	timers   *timers[coordinatorTimer]
 	behavior actor.Behavior
 	opened   bool // this or an earlier incarnation has told the broker
 	live     bool // this incarnation's first pass is done
@@ -126,9 +126,11 @@ type (
 	}
 )
 
+type coordinatorTimer uint8
+
 // Timers of a coordinator.
 const (
-	timerList timerName = iota
+	timerList coordinatorTimer = iota
 	timerScan
 	timerSoon
 	timerStatus
@@ -155,7 +157,7 @@ func (co *coordinator) Receive(c actor.Context) {
 		if result, ok := co.fx.result(m); ok {
 			co.onResult(c, result)
 		}
-	case timerFired:
+	case timerFired[coordinatorTimer]:
 		if co.timers.fired(m) {
 			co.onTimer(c, m.name)
 		}
@@ -173,7 +175,7 @@ func (co *coordinator) Receive(c actor.Context) {
 }
 
 func (co *coordinator) begin(c actor.Context) {
-	co.fx, co.timers = newEffects(c, co.cfg.pool), newTimers(c)
+	co.fx, co.timers = newEffects(c, co.cfg.pool), newTimers[coordinatorTimer](c)
 	co.behavior = actor.NewBehavior()
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
 	co.shards, co.warned = make(map[string]*shardInfo), make(map[string]bool)
@@ -254,7 +256,7 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 	}
 }
 
-func (co *coordinator) onTimer(c actor.Context, name timerName) {
+func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 	switch name {
 	case timerList:
 		co.listDue = true

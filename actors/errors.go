@@ -143,8 +143,7 @@ func FromMessage(m *messages.Error) *Error {
 
 // awsCode is the service's error code within err, or "".
 func awsCode(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
 	}
 	return ""
@@ -173,8 +172,7 @@ func notConnected(state messages.BrokerState) *Error {
 // streamError gives a failed control-plane call its kind: what is wrong with the set-up is ErrConfig, a time-out
 // ErrTimeout, the rest is about the stream.
 func streamError(stream, doing string, err error) *Error {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		return own
 	}
 	e := &Error{Kind: messages.ErrorKind_ERROR_KIND_STREAM, Stream: stream, Text: doing, Cause: err}

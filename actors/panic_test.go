@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -51,8 +52,8 @@ func kindOf(message any) string {
 	switch m := message.(type) {
 	case effectDone:
 		return fmt.Sprintf("effectDone(%T)", m.result)
-	case timerFired:
-		return fmt.Sprintf("timerFired(%d)", m.name)
+	case timerFired[brokerTimer], timerFired[coordinatorTimer], timerFired[publisherTimer], timerFired[readerTimer]:
+		return fmt.Sprintf("timerFired%v", reflect.ValueOf(m).Field(0))
 	default:
 		return fmt.Sprintf("%T", message)
 	}

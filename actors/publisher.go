@@ -42,7 +42,7 @@ type publisher struct {
 
 	// Incarnation.
 	fx       *effects
-	timers   *timers
+	timers   *timers[publisherTimer]
 	out      *outbox
 	flights  []*flight   // the request under way, and the full one ready behind it
 	spare    []*outgoing // answered, to be used again; as many as a request holds
@@ -69,9 +69,11 @@ type putDone struct {
 	err    error
 }
 
+type publisherTimer uint8
+
 // Timers of a publisher.
 const (
-	timerSend timerName = iota
+	timerSend publisherTimer = iota
 	timerFlush
 )
 
@@ -99,7 +101,7 @@ func (p *publisher) Receive(c actor.Context) {
 	case *messages.Publish:
 		p.onPublish(c, m)
 	case *actor.Started:
-		p.fx, p.timers, p.out = newEffects(c, p.cfg.pool), newTimers(c), newOutbox()
+		p.fx, p.timers, p.out = newEffects(c, p.cfg.pool), newTimers[publisherTimer](c), newOutbox()
 	case *actor.Stopping, *actor.Restarting:
 		p.fx.stop()
 		p.timers.stop()
@@ -112,7 +114,7 @@ func (p *publisher) Receive(c actor.Context) {
 				p.onPutDone(c, done)
 			}
 		}
-	case timerFired:
+	case timerFired[publisherTimer]:
 		if p.timers.fired(m) {
 			p.onTimer(c, m.name)
 		}
@@ -128,7 +130,7 @@ func (p *publisher) Receive(c actor.Context) {
 	}
 }
 
-func (p *publisher) onTimer(c actor.Context, name timerName) {
+func (p *publisher) onTimer(c actor.Context, name publisherTimer) {
 	switch name {
 	case timerSend:
 		p.send()

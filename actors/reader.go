@@ -44,7 +44,7 @@ type reader struct {
 
 	// Incarnation.
 	fx       *effects
-	timers   *timers
+	timers   *timers[readerTimer]
 	behavior actor.Behavior
 	state    messages.ShardState
 
@@ -120,9 +120,11 @@ const (
 	endLost
 )
 
+type readerTimer uint8
+
 // Timers of a reader.
 const (
-	timerRenew timerName = iota
+	timerRenew readerTimer = iota
 	timerCheckpoint
 	timerTrust
 	timerLeaseRetry
@@ -151,7 +153,7 @@ func (r *reader) Receive(c actor.Context) {
 		if result, ok := r.fx.result(m); ok {
 			r.onResult(c, result)
 		}
-	case timerFired:
+	case timerFired[readerTimer]:
 		if r.timers.fired(m) {
 			r.onTimer(c, m.name)
 		}
@@ -164,7 +166,7 @@ func (r *reader) Receive(c actor.Context) {
 
 // begin begins with the lease; the iterator comes after it.
 func (r *reader) begin(c actor.Context) {
-	r.fx, r.timers = newEffects(c, r.cfg.pool), newTimers(c)
+	r.fx, r.timers = newEffects(c, r.cfg.pool), newTimers[readerTimer](c)
 	r.behavior = actor.NewBehavior()
 	r.lease = keeper{lease: r.readerSpec.lease}
 	r.fetch = fetcher{pace: pacer{limit: r.cfg.Limits.ReadsPerSecond}, position: r.readerSpec.start.start, tip: r.readerSpec.start.tip}
@@ -185,7 +187,7 @@ func (r *reader) newGeneration() {
 	r.spent = make(map[uint64]uint64)
 	r.fetch.abandon()
 	r.end = shardEnd{}
-	for _, t := range []timerName{timerFetch, timerOpen, timerRetry, timerConfirm} {
+	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm} {
 		r.timers.cancel(t)
 	}
 }
@@ -270,7 +272,7 @@ func (r *reader) onResult(c actor.Context, result any) {
 	}
 }
 
-func (r *reader) onTimer(c actor.Context, name timerName) {
+func (r *reader) onTimer(c actor.Context, name readerTimer) {
 	switch name {
 	case timerRenew:
 		r.lease.renewDue = true

@@ -146,7 +146,7 @@ type drainState struct {
 func (r *reader) onDrain(c actor.Context, m drain) {
 	r.drain.draining, r.drain.discard = true, m.discard
 	r.fetch.abandon()
-	for _, t := range []timerName{timerFetch, timerOpen, timerRetry, timerConfirm} {
+	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm} {
 		r.timers.cancel(t)
 	}
 	if r.seek != nil {

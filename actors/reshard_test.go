@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"math/big"
 	"testing"
 	"testing/synctest"
@@ -47,7 +48,7 @@ func merge(w *world, a, b string) {
 	require.NoError(w.t, err)
 }
 
-func shardName(n int) string { return "shardId-00000000000" + string(rune('0'+n)) }
+func shardName(n int) string { return fmt.Sprintf("shardId-%012d", n) }
 
 // iteratorKinds are the kinds of iterators asked for of a shard, in order.
 func iteratorKinds(w *world, shard string) []string {

@@ -118,8 +118,7 @@ func createStream(ctx context.Context, client Kinesis, how reading) error {
 func listShards(ctx context.Context, client Kinesis, ref streamRef) ([]shard, error) {
 	for {
 		shards, err := listPages(ctx, client, ref)
-		var expired *types.ExpiredNextTokenException
-		if errors.As(err, &expired) {
+		if _, expired := errors.AsType[*types.ExpiredNextTokenException](err); expired {
 			continue
 		}
 		return shards, err

@@ -10,13 +10,13 @@ import (
 // timers are an actor's timers: each has a name, fires once as a timerFired message to the actor, and is
 // armed again by whoever handles it. Setting a timer replaces it. The library's own scheduler is not used: its timers
 // outlive the actor, and cancelling them races.
-type timers struct {
+//
+// N is the actor's own type of names, so that a switch over them can be seen to be complete.
+type timers[N ~uint8] struct {
 	root  *actor.RootContext
 	self  *actor.PID
-	slots map[timerName]slot
+	slots map[N]slot
 }
-
-type timerName uint8
 
 type slot struct {
 	number uint64
@@ -25,32 +25,32 @@ type slot struct {
 
 // timerFired is a timer's message. A number that is not the slot's belongs to a timer that was replaced, cancelled, or
 // set by an earlier incarnation.
-type timerFired struct {
-	name   timerName
+type timerFired[N ~uint8] struct {
+	name   N
 	number uint64
 }
 
-func newTimers(c actor.Context) *timers {
-	return &timers{root: c.ActorSystem().Root, self: c.Self(), slots: make(map[timerName]slot)}
+func newTimers[N ~uint8](c actor.Context) *timers[N] {
+	return &timers[N]{root: c.ActorSystem().Root, self: c.Self(), slots: make(map[N]slot)}
 }
 
 // set arms the timer to fire after d, instead of when it was set to fire before.
-func (t *timers) set(name timerName, d time.Duration) {
+func (t *timers[N]) set(name N, d time.Duration) {
 	t.cancel(name)
 	number := nextGeneration()
 	root, self := t.root, t.self
 	t.slots[name] = slot{number: number, timer: time.AfterFunc(d, func() {
-		root.Send(self, timerFired{name: name, number: number})
+		root.Send(self, timerFired[N]{name: name, number: number})
 	})}
 }
 
 // armed reports whether the timer is set and has not been handled.
-func (t *timers) armed(name timerName) bool {
+func (t *timers[N]) armed(name N) bool {
 	_, ok := t.slots[name]
 	return ok
 }
 
-func (t *timers) cancel(name timerName) {
+func (t *timers[N]) cancel(name N) {
 	if s, ok := t.slots[name]; ok {
 		s.timer.Stop()
 		delete(t.slots, name)
@@ -58,7 +58,7 @@ func (t *timers) cancel(name timerName) {
 }
 
 // fired reports whether m is of a timer that is still wanted, and disarms it.
-func (t *timers) fired(m timerFired) bool {
+func (t *timers[N]) fired(m timerFired[N]) bool {
 	if t == nil {
 		return false
 	}
@@ -70,7 +70,7 @@ func (t *timers) fired(m timerFired) bool {
 }
 
 // stop cancels all. Call it when the actor stops or restarts.
-func (t *timers) stop() {
+func (t *timers[N]) stop() {
 	if t == nil {
 		return
 	}

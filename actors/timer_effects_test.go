@@ -12,6 +12,8 @@ import (
 	"github.com/protokinesis/protokinesis/test/probe"
 )
 
+type timerName uint8
+
 const (
 	timerA timerName = iota
 	timerB
@@ -22,14 +24,14 @@ type ticker struct {
 	pool   *pool
 	to     *actor.PID
 	fx     *effects
-	timers *timers
+	timers *timers[timerName]
 }
 
 // What a ticker tells its test.
 type (
 	tickerStarted struct {
 		fx     *effects
-		timers *timers
+		timers *timers[timerName]
 	}
 	tickerResult struct{ result any }
 	tickerStale  struct{ message any }
@@ -42,7 +44,7 @@ type do func(a *ticker)
 func (a *ticker) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		a.fx, a.timers = newEffects(c, a.pool), newTimers(c)
+		a.fx, a.timers = newEffects(c, a.pool), newTimers[timerName](c)
 		c.Send(a.to, tickerStarted{a.fx, a.timers})
 	case *actor.Stopping, *actor.Restarting:
 		a.fx.stop()
@@ -53,7 +55,7 @@ func (a *ticker) Receive(c actor.Context) {
 		} else {
 			c.Send(a.to, tickerStale{m})
 		}
-	case timerFired:
+	case timerFired[timerName]:
 		if a.timers.fired(m) {
 			c.Send(a.to, tickerFired{m.name})
 		} else {
@@ -304,7 +306,7 @@ func TestTimerOfAnEarlierIncarnationIsStale(t *testing.T) {
 			time.Sleep(2 * time.Second) // in the bubble: A fires meanwhile
 		})
 		tt.do(func(a *ticker) { a.timers.set(timerA, time.Minute) })
-		stale, _ := probe.Expect[tickerStale](tt.p).message.(timerFired)
+		stale, _ := probe.Expect[tickerStale](tt.p).message.(timerFired[timerName])
 		require.Equal(tt, timerA, stale.name)
 		probe.Expect[tickerFired](tt.p, 2*time.Minute)
 		tt.p.ExpectNone(3 * time.Hour) // B was stopped with its incarnation
@@ -314,10 +316,10 @@ func TestTimerOfAnEarlierIncarnationIsStale(t *testing.T) {
 // An actor that panics in Started before it has effects and timers is stopped all the same.
 func TestNoEffectsAndTimers(t *testing.T) {
 	var fx *effects
-	var ts *timers
+	var ts *timers[timerName]
 	fx.stop()
 	ts.stop()
-	require.False(t, ts.fired(timerFired{}))
+	require.False(t, ts.fired(timerFired[timerName]{}))
 	_, ok := fx.result(effectDone{})
 	require.False(t, ok)
 }

@@ -94,6 +94,7 @@ func compare(b *testing.B, records int, bare, ours func() measured) {
 
 // bareLoop reads a whole shard as plain code on the SDK would.
 func bareLoop(b *testing.B, client *kinesis.Client, shard string, want int) {
+	b.Helper()
 	ctx := context.Background()
 	it, err := client.GetShardIterator(ctx, &kinesis.GetShardIteratorInput{
 		StreamName: aws.String(benchStream), ShardId: aws.String(shard), ShardIteratorType: types.ShardIteratorTypeTrimHorizon,
@@ -136,7 +137,7 @@ func acker(system *actor.ActorSystem, want int) (*actor.PID, <-chan struct{}) {
 }
 
 // consumeOurs reads the stream once through a subscription.
-func consumeOurs(b *testing.B, srv *kinesistest.Server, want int, subscriber func(*actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}),
+func consumeOurs(b *testing.B, srv *kinesistest.Server, subscriber func(*actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}),
 	options ...protokinesis.StreamOption,
 ) measured {
 	b.Helper()
@@ -169,7 +170,7 @@ func benchConsume(b *testing.B, to func(*actor.ActorSystem) (protokinesis.Subscr
 		func() measured {
 			return measure(func() { bareLoop(b, client, "shardId-000000000000", benchRecords) })
 		},
-		func() measured { return consumeOurs(b, srv, benchRecords, to, options...) })
+		func() measured { return consumeOurs(b, srv, to, options...) })
 }
 
 func toActor(system *actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}) {
@@ -255,8 +256,9 @@ func (s *sender) send(c actor.Context) {
 	s.left--
 	s.open++
 	s.sent++
-	key := benchKeys[s.from+s.sent%(publishSenders/4)]
-	c.Request(s.broker, &messages.Publish{Stream: benchStream, PartitionKey: &key, Data: s.data})
+	c.Request(s.broker, &messages.Publish{
+		Stream: benchStream, PartitionKey: &benchKeys[s.from+s.sent%(publishSenders/4)], Data: s.data,
+	})
 }
 
 var benchKeys = func() []string {
@@ -318,6 +320,7 @@ func benchPublish(b *testing.B, publish func(*protokinesis.System, *actor.ActorS
 
 // barePuts stores so many records, 500 in each request, one request after another.
 func barePuts(b *testing.B, client *kinesis.Client, data []byte, n int) {
+	b.Helper()
 	for sent := 0; sent < n; sent += 500 {
 		entries := make([]types.PutRecordsRequestEntry, 500)
 		for i := range entries {
