@@ -45,6 +45,7 @@ type broker struct {
 
 	connecting []asked
 	clients    *Clients
+	closeIdle  func() // idle connections, if the clients are our own
 	region     string
 	store      leasestore.Store
 	ownStore   bool
@@ -75,10 +76,11 @@ type subscription struct {
 
 // connectDone is the result of connecting.
 type connectDone struct {
-	clients *Clients
-	region  string
-	owner   string
-	err     error
+	clients   *Clients
+	closeIdle func()
+	region    string
+	owner     string
+	err       error
 }
 
 // brokerClosing is the broker's way out.
@@ -133,8 +135,7 @@ func (b *broker) Receive(c actor.Context) {
 		b.timers.stop()
 		b.stopped(c)
 	case *actor.Stopped:
-		b.releaseStore()
-		b.cfg.pool.close()
+		b.releaseAll()
 		leaveTombstone(c)
 	case effectDone:
 		if result, ok := b.fx.result(m); ok {
@@ -259,14 +260,11 @@ func (b *broker) onConnect(c actor.Context, who asked) {
 		if cfg.Clients != nil {
 			return connectDone{clients: cfg.Clients, owner: owner, region: cfg.Region}
 		}
-		loaded, err := loadAWS(ctx, cfg)
-		if err == nil && loaded.Region == "" {
-			err = fmt.Errorf("no region is configured")
-		}
+		loaded, closeIdle, err := LoadAWS(ctx, *cfg)
 		if err != nil {
 			return connectDone{err: err}
 		}
-		return connectDone{clients: NewClients(loaded), owner: owner, region: loaded.Region}
+		return connectDone{clients: NewClients(loaded), closeIdle: closeIdle, owner: owner, region: loaded.Region}
 	})
 }
 
@@ -287,7 +285,7 @@ func (b *broker) onConnectDone(c actor.Context, m connectDone) {
 		}
 		return
 	}
-	b.clients, b.region, b.owner, b.store = m.clients, m.region, m.owner, b.cfg.Store
+	b.clients, b.closeIdle, b.region, b.owner, b.store = m.clients, m.closeIdle, m.region, m.owner, b.cfg.Store
 	if b.store == nil {
 		b.store, b.ownStore = leasestore.NewMemory(), true
 	}

@@ -84,8 +84,7 @@ func (b *broker) finishClose(c actor.Context) {
 	}
 	b.timers.stop()
 	b.fx.stop()
-	b.releaseStore()
-	b.cfg.pool.close()
+	b.releaseAll()
 	b.become(messages.BrokerState_BROKER_STATE_CLOSED, b.closed)
 	for _, who := range b.closing.askers {
 		b.answerClosed(c, who)
@@ -110,8 +109,12 @@ func (b *broker) answerClosed(c actor.Context, who asked) {
 	}
 }
 
-// releaseStore closes the lease store if it is the broker's own; one that was given is its giver's.
-func (b *broker) releaseStore() {
+// releaseAll closes what is the broker's own: goroutines, idle connections, and the lease store if it was not given.
+func (b *broker) releaseAll() {
+	b.cfg.pool.close()
+	if b.closeIdle != nil {
+		b.closeIdle()
+	}
 	if b.ownStore && b.store != nil {
 		_ = b.store.Close() // in memory: nothing can fail
 	}

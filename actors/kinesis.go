@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,25 +49,24 @@ func NewClients(cfg aws.Config) *Clients {
 	}
 }
 
-// loadAWS finds the AWS configuration: the one given as it is, else the SDK's default chain with region and endpoint given.
-// It makes no request to AWS, though the chain reads files.
-func loadAWS(ctx context.Context, cfg *Config) (aws.Config, error) {
+// LoadAWS finds the AWS configuration: the one given as it is, else the SDK's default chain with region and endpoint given. It makes no
+// request to AWS, though the chain reads files. The function returned closes the idle connections of a configuration that was made here.
+func LoadAWS(ctx context.Context, cfg Config) (aws.Config, func(), error) {
 	if cfg.AWS != nil {
-		return *cfg.AWS, nil
+		return *cfg.AWS, func() {}, nil
 	}
 	// A read of one shard keeps one connection busy. The SDK's default of ten idle connections to a host would open and close
 	// one per call beyond ten shards; its buffers, 128 KiB a connection, would be most of what an idle shard costs.
+	var transport *http.Transport
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConnsPerHost, t.MaxIdleConns = 256, 0
 		t.IdleConnTimeout = 30 * time.Second
 		t.ReadBufferSize, t.WriteBufferSize = 16<<10, 16<<10
+		transport = t
 	})
-	log := cfg.logger()
-	options := []func(*awsconfig.LoadOptions) error{
-		awsconfig.WithHTTPClient(client),
-		awsconfig.WithLogger(logging.LoggerFunc(func(level logging.Classification, format string, v ...any) {
-			log.Debug("AWS SDK", slog.String("level", string(level)), slog.String("text", fmt.Sprintf(format, v...)))
-		})),
+	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(client)}
+	if cfg.Logger != nil {
+		options = append(options, awsconfig.WithLogger(SDKLogger(cfg.Logger)))
 	}
 	if cfg.Region != "" {
 		options = append(options, awsconfig.WithRegion(cfg.Region))
@@ -78,10 +78,30 @@ func loadAWS(ctx context.Context, cfg *Config) (aws.Config, error) {
 		options = append(options, awsconfig.WithCredentialsProvider(
 			credentials.NewStaticCredentialsProvider("test", "test", "")))
 		if cfg.Region == "" {
-			options = append(options, awsconfig.WithDefaultRegion("us-east-1"))
+			options = append(options, awsconfig.WithDefaultRegion(testRegion))
 		}
 	}
-	return awsconfig.LoadDefaultConfig(ctx, options...)
+	loaded, err := awsconfig.LoadDefaultConfig(ctx, options...)
+	if err == nil && loaded.Region == "" {
+		err = errNoRegion
+	}
+	return loaded, func() {
+		if transport != nil {
+			transport.CloseIdleConnections()
+		}
+	}, err
+}
+
+// testRegion goes with test credentials: emulators take any.
+const testRegion = "us-east-1"
+
+var errNoRegion = errors.New("no AWS region is configured")
+
+// SDKLogger takes what the SDK logs, at debug level: its warnings are of things that it deals with.
+func SDKLogger(log *slog.Logger) logging.Logger {
+	return logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
+		log.Debug("AWS SDK", slog.String("text", fmt.Sprintf(format, v...)))
+	})
 }
 
 // bodyGuard hides the request body's WriteTo from net/http.

@@ -73,6 +73,16 @@ func findStream(ctx context.Context, client Kinesis, how reading) (streamFound, 
 	}
 }
 
+// EnsureStream creates a stream, named by name or ARN, that is missing, and waits until it is active. ctx bounds all of it. An error is an *Error.
+func EnsureStream(ctx context.Context, client Kinesis, stream string, shards int32) error {
+	ref, invalidName := parseStream(stream)
+	if invalidName != nil {
+		return invalidName
+	}
+	_, err := findStream(ctx, client, reading{stream: ref, createShards: shards})
+	return err
+}
+
 // withConsumer finds the consumer that enhanced fan-out reads as. Each consumer has leases and checkpoints of its own.
 func withConsumer(ctx context.Context, client Kinesis, how reading, f streamFound) (streamFound, error) {
 	if how.consumer == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 
 	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/actors"
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 )
 
@@ -96,7 +97,7 @@ func (d *demo) run() error {
 	var err error
 	log := view.logger(d.app)
 	cfg := d.server.Config()
-	cfg.Logger = sdkLogger(log)
+	cfg.Logger = actors.SDKLogger(log)
 	d.node, err = connect(d.app.ctx, log, cfg,
 		protokinesis.WithOwnerID("demo"),
 		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),

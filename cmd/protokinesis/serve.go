@@ -30,8 +30,8 @@ func (s *serveCmd) Run(a *app) error {
 export AWS_ENDPOINT_URL_KINESIS=%[1]s
 export AWS_ACCESS_KEY_ID=test
 export AWS_SECRET_ACCESS_KEY=test
-# any region will do, but there must be one: export AWS_REGION=%[2]s
-`, server.URL(), defaultRegion)
+# any region will do, but there must be one: export AWS_REGION=us-east-1
+`, server.URL())
 	if err == nil {
 		<-a.ctx.Done()
 	}
