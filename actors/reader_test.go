@@ -151,6 +151,7 @@ func TestWindowBoundsWhatIsOut(t *testing.T) {
 		for range 10 {
 			ds = append(ds, w.next(false))
 		}
+		time.Sleep(2 * time.Second) // one page is read ahead
 		reads := len(readTimes(w))
 		w.sub.ExpectNone(time.Minute)
 		require.Len(w.t, readTimes(w), reads, "no reads while there is no room")

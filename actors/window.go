@@ -12,7 +12,7 @@ import (
 //
 // Records are numbered from 1 by delivery id within a generation. The watermark is the last record with nothing unsettled at or
 // below it: the most that may be checkpointed. What is in flight is bounded in records and bytes; as much again may be read
-// ahead, as long as there is room in flight. So a subscriber that stops settling stops the reading.
+// ahead. So a subscriber that stops settling stops the reading.
 type window struct {
 	maxRecords  int // in flight, and the same again read ahead
 	maxBytes    int // likewise
@@ -64,13 +64,15 @@ func newWindow(maxRecords, maxBytes int, perKeyOrder bool) *window {
 // nextID is the delivery id of the next record added.
 func (w *window) nextID() uint64 { return w.entries.next() }
 
-// room is how many records may be read now: none while the window is full of what is in flight, else what may be read ahead. Settled records
-// behind one that is not count as read ahead.
+// room is how many records may be read now. While what is in flight is at its bound, one page may be read ahead, so that it is there when the
+// subscriber settles; no more. Settled records behind one that is not count as read ahead.
 func (w *window) room() int {
-	if w.out >= w.maxRecords || w.outBytes >= w.maxBytes || w.held-w.outBytes >= w.maxBytes {
+	ahead := w.buffered()
+	full := w.out >= w.maxRecords || w.outBytes >= w.maxBytes
+	if (full && ahead > 0) || w.held-w.outBytes >= w.maxBytes {
 		return 0
 	}
-	return max(0, w.maxRecords-w.buffered())
+	return max(0, w.maxRecords-ahead)
 }
 
 // worthReading reports whether a read now would bring more than crumbs: at most half a window has been read ahead. A read costs

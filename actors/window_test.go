@@ -329,8 +329,9 @@ func (s *windowMachine) check(t *rapid.T) {
 	require.LessOrEqual(t, w.out, w.maxRecords, "records in flight")
 	require.LessOrEqual(t, w.entries.len(), 2*w.maxRecords, "records in flight and read ahead")
 	require.True(t, w.outBytes <= w.maxBytes || w.out == 1, "%d bytes in flight in %d records", w.outBytes, w.out)
-	room := max(0, m.maxRecords-(len(m.records)-settled-m.out()))
-	if m.out() >= m.maxRecords || m.outBytes() >= m.maxBytes || m.held()-m.outBytes() >= m.maxBytes {
+	ahead := len(m.records) - settled - m.out()
+	room := max(0, m.maxRecords-ahead)
+	if (m.out() >= m.maxRecords || m.outBytes() >= m.maxBytes) && ahead > 0 || m.held()-m.outBytes() >= m.maxBytes {
 		room = 0
 	}
 	require.Equal(t, room, w.room())

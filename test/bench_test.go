@@ -183,6 +183,11 @@ func BenchmarkConsumeBatches(b *testing.B) {
 	benchConsume(b, toActor, protokinesis.Batches(500))
 }
 
+// BenchmarkConsumeBatchesWideWindow: the same with four times the default window.
+func BenchmarkConsumeBatchesWideWindow(b *testing.B) {
+	benchConsume(b, toActor, protokinesis.Batches(500), protokinesis.Window(4000))
+}
+
 // BenchmarkConsumeSingly: the same with a message per record.
 func BenchmarkConsumeSingly(b *testing.B) { benchConsume(b, toActor) }
 
