@@ -79,29 +79,27 @@ func (r *reader) openPush() {
 func ownCodec(o *kinesis.Options) { o.Protocol = awsjson.New11(schemas.Kinesis_20131202) }
 
 // nextEvent takes the next event of a subscription as a page.
-func (p *push) nextEvent(ctx context.Context, page pageSpec) pageFetched {
+func (p *push) nextEvent(ctx context.Context, generation uint64) pageRead {
 	select {
 	case event, open := <-p.stream.Events():
 		if !open {
-			return pageFetched{generation: page.generation, iterator: page.iterator, err: p.endedBy()}
+			return pageRead{generation: generation, err: p.endedBy()}
 		}
 		e, ok := event.(*types.SubscribeToShardEventStreamMemberSubscribeToShardEvent)
 		if !ok {
-			return pageFetched{generation: page.generation, iterator: page.iterator, err: fmt.Errorf("an event of unknown kind %T", event)}
+			return pageRead{generation: generation, err: fmt.Errorf("an event of unknown kind %T", event)}
 		}
-		out := &kinesis.GetRecordsOutput{
+		m := pageRead{generation: generation, continuation: aws.ToString(e.Value.ContinuationSequenceNumber)}
+		m.out = &kinesis.GetRecordsOutput{
 			Records: e.Value.Records, MillisBehindLatest: e.Value.MillisBehindLatest, ChildShards: e.Value.ChildShards,
 		}
-		if aws.ToString(e.Value.ContinuationSequenceNumber) != "" {
-			out.NextShardIterator = aws.String(pushed)
+		if m.continuation != "" {
+			m.out.NextShardIterator = aws.String(pushed)
 		}
-		m := page.fetched(out)
-		m.continuation = aws.ToString(e.Value.ContinuationSequenceNumber)
 		return m
 	case <-ctx.Done():
-		return pageFetched{
-			generation: page.generation, iterator: page.iterator,
-			err: fmt.Errorf("the subscription to the shard was silent for %v: %w", pushWatchdog, ctx.Err()),
+		return pageRead{
+			generation: generation, err: fmt.Errorf("the subscription to the shard was silent for %v: %w", pushWatchdog, ctx.Err()),
 		}
 	}
 }

@@ -22,16 +22,16 @@ func recordsAt(sequences ...string) (records []types.Record) {
 	return records
 }
 
-func sequencesOf(page pageFetched) (sequences []string) {
-	for i := range page.deliveries {
-		sequences = append(sequences, page.deliveries[i].GetSequenceNumber())
+func sequencesOf(page []messages.Delivery) (sequences []string) {
+	for i := range page {
+		sequences = append(sequences, page[i].GetSequenceNumber())
 	}
 	return sequences
 }
 
 func TestPageBecomesDeliveries(t *testing.T) {
 	arrival := time.UnixMilli(1_700_000_000_123)
-	spec := pageSpec{generation: 7, stream: "orders", shard: "shard", iterator: "iterator", firstID: 41, limit: 3}
+	spec := pageSpec{generation: 7, stream: "orders", shard: "shard", firstID: 41}
 	page := spec.fetched(&kinesis.GetRecordsOutput{
 		Records: []types.Record{
 			{SequenceNumber: aws.String("9"), PartitionKey: aws.String("k"), Data: []byte("plain"), ApproximateArrivalTimestamp: &arrival},
@@ -40,39 +40,27 @@ func TestPageBecomesDeliveries(t *testing.T) {
 		},
 		MillisBehindLatest: aws.Int64(5000), NextShardIterator: aws.String("next"), ChildShards: []types.ChildShard{{ShardId: aws.String("child")}},
 	})
-	require.EqualValues(t, 7, page.generation)
-	require.Equal(t, "iterator", page.iterator)
-	require.Equal(t, "next", page.next)
-	require.EqualValues(t, 5000, page.lag)
-	require.Len(t, page.children, 1)
-	require.Equal(t, 3, page.records)
-	require.True(t, page.full)
-
 	want := []*messages.Delivery{
 		{SequenceNumber: "9", PartitionKey: "k", Data: []byte("plain"), ArrivalUnixMillis: 1_700_000_000_123, DeliveryId: 41},
 		{SequenceNumber: "10", PartitionKey: "k", Data: []byte("payload"), Headers: map[string]string{"a": "b"}, DeliveryId: 42},
 		{SequenceNumber: "11", DeliveryId: 43},
 	}
-	require.Len(t, page.deliveries, len(want))
+	require.Len(t, page, len(want))
 	for i, d := range want {
 		d.Stream, d.ShardId, d.Attempt, d.Generation = "orders", "shard", 1, 7
-		require.Equal(t, d.String(), page.deliveries[i].String())
+		require.Equal(t, d.String(), page[i].String())
 	}
 }
 
 func TestEmptyPage(t *testing.T) {
-	spec := pageSpec{generation: 7, limit: 10, firstID: 3, after: "5"}
+	spec := pageSpec{generation: 7, firstID: 3, after: "5"}
 	for name, out := range map[string]*kinesis.GetRecordsOutput{
 		"behind": {MillisBehindLatest: aws.Int64(3_600_000), NextShardIterator: aws.String("next")}, // G1
 		"bare":   {},                                                                                // R14, D8: everything is missing
 		"ended":  {NextShardIterator: aws.String("")},
 	} {
 		page := spec.fetched(out)
-		require.Empty(t, page.deliveries, name)
-		require.Zero(t, page.records)
-		require.False(t, page.full)
-		require.Equal(t, aws.ToString(out.NextShardIterator), page.next)
-		require.Equal(t, aws.ToInt64(out.MillisBehindLatest), page.lag)
+		require.Empty(t, page, name)
 	}
 }
 
@@ -95,11 +83,10 @@ func TestPageDropsRepeatedRecords(t *testing.T) {
 		"again within the page":   {"", []string{"1", "2", "2", "1", "3"}, []string{"1", "2", "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page := pageSpec{after: c.after, firstID: 100, limit: 100}.fetched(&kinesis.GetRecordsOutput{Records: recordsAt(c.sequences...)})
+			page := pageSpec{after: c.after, firstID: 100}.fetched(&kinesis.GetRecordsOutput{Records: recordsAt(c.sequences...)})
 			require.Equal(t, c.want, sequencesOf(page))
-			require.Equal(t, len(c.sequences), page.records, "all that came, repeated or not")
-			for i := range page.deliveries {
-				require.EqualValues(t, 100+i, page.deliveries[i].GetDeliveryId(), "ids have no gap")
+			for i := range page {
+				require.EqualValues(t, 100+i, page[i].GetDeliveryId(), "ids have no gap")
 			}
 		})
 	}
@@ -119,18 +106,16 @@ func TestPageInAnyOrder(t *testing.T) {
 				want = append(want, strconv.FormatUint(s, 10))
 			}
 		}
-		limit := rapid.IntRange(1, 20).Draw(t, "limit")
-		spec := pageSpec{firstID: 1, limit: limit}
+		spec := pageSpec{firstID: 1}
 		if after > 0 {
 			spec.after = strconv.FormatUint(after, 10)
 		}
 		page := spec.fetched(&kinesis.GetRecordsOutput{Records: recordsAt(texts...)})
 		require.Equal(t, want, sequencesOf(page))
-		require.Equal(t, len(sequences) >= limit, page.full)
 		w := newWindow(100, 1<<20, false)
-		for i := range page.deliveries {
-			require.Equal(t, w.nextID(), page.deliveries[i].GetDeliveryId())
-			w.add(&page.deliveries[i])
+		for i := range page {
+			require.Equal(t, w.nextID(), page[i].GetDeliveryId())
+			w.add(&page[i])
 		}
 	})
 }

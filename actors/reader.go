@@ -263,8 +263,8 @@ func (r *reader) onResult(c actor.Context, result any) {
 		r.onLeaseWritten(c, m)
 	case iteratorOpened:
 		r.onIteratorOpened(c, m)
-	case pageFetched:
-		r.onPageFetched(c, m)
+	case pageRead:
+		r.onPageRead(c, m)
 	case endChecked:
 		r.onEndChecked(c, m)
 	case moveProbed:

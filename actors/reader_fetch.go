@@ -68,19 +68,13 @@ type iteratorOpened struct {
 	err        error
 }
 
-// pageFetched is the result of GetRecords.
-type pageFetched struct {
-	generation uint64
-	iterator   string // it was read with
-	deliveries []messages.Delivery
-	records    int // read, repeated ones included
-	full       bool
-	lag        int64
-	next       string
-	children   []types.ChildShard
-	err        error
-
+// pageRead is the result of GetRecords. The actor makes deliveries of it itself, once the next call is under way.
+type pageRead struct {
+	generation   uint64
+	out          *kinesis.GetRecordsOutput
+	limit        int
 	continuation string // where to subscribe again, with enhanced fan-out
+	err          error
 }
 
 // iteratorInput says where to open: after what was read, else at the position.
@@ -210,19 +204,20 @@ func (r *reader) placeText() string {
 }
 
 // fetchMore reads the next page if there is an iterator, room for it, and it is time.
-func (r *reader) fetchMore() {
+func (r *reader) fetchMore() { r.fetchAfter(0) }
+
+// fetchAfter does so while so many records are about to be added to the window.
+func (r *reader) fetchAfter(adding int) {
 	f := &r.fetch
-	if f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || r.window.room() == 0 {
-		return
-	}
-	if r.state != stateReading {
+	room := r.window.roomAfter(adding)
+	if f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || room == 0 || r.state != stateReading {
 		return
 	}
 	now := time.Now()
 	wait := max(f.next.Sub(now), f.pace.wait(now))
 	if f.push != nil {
 		wait = 0 // the service sets the pace
-	} else if !r.window.worthReading() {
+	} else if adding == 0 && !r.window.worthReading() {
 		wait = max(wait, f.called.Add(r.how.pollInterval).Sub(now))
 	}
 	if wait > 0 {
@@ -234,32 +229,24 @@ func (r *reader) fetchMore() {
 	}
 	r.timers.cancel(timerFetch)
 	f.pace.called(now)
-	f.called = now
-	f.calling = true
-	limit := min(r.window.room(), maxBatch)
+	f.called, f.calling = now, true
+	generation, limit := r.generation, min(room, maxBatch)
+	if open := f.push; open != nil {
+		f.cancel = r.fx.run(pushWatchdog, func(ctx context.Context) any { return open.nextEvent(ctx, generation) })
+		return
+	}
 	_, arn := r.how.stream.target()
 	in := &kinesis.GetRecordsInput{
 		ShardIterator: aws.String(f.iterator), Limit: aws.Int32(int32(limit)), StreamARN: arn, //nolint:gosec // ≤ 10,000
 	}
-	page := pageSpec{
-		generation: r.generation, stream: r.how.stream.spelling, shard: r.shard.id, iterator: f.iterator,
-		after: f.after(), firstID: r.window.nextID(), limit: limit,
-	}
-	client, open := r.clients.Data, f.push
-	if open != nil {
-		f.cancel = r.fx.run(pushWatchdog, func(ctx context.Context) any { return open.nextEvent(ctx, page) })
-		return
-	}
+	client := r.clients.Data
 	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		out, err := client.GetRecords(ctx, in)
-		if err != nil {
-			return pageFetched{generation: page.generation, iterator: page.iterator, err: err}
-		}
-		return page.fetched(out)
+		return pageRead{generation: generation, out: out, limit: limit, err: err}
 	})
 }
 
-func (r *reader) onPageFetched(c actor.Context, m pageFetched) {
+func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	f := &r.fetch
 	if m.generation != r.generation {
 		return
@@ -275,26 +262,35 @@ func (r *reader) onPageFetched(c actor.Context, m pageFetched) {
 		return
 	}
 	r.recovered()
-	f.lag, f.asked = m.lag, true
-	for i := range m.deliveries {
-		r.window.add(&m.deliveries[i])
+	page := pageSpec{
+		generation: r.generation, stream: r.how.stream.spelling, shard: r.shard.id, after: f.after(), firstID: r.window.nextID(),
 	}
-	if n := len(m.deliveries); n > 0 {
-		f.lastRead = m.deliveries[n-1].SequenceNumber
-	}
-	if m.continuation != "" {
-		f.lastRead = m.continuation
-	}
-	f.iterator = m.next
-	if m.next == "" {
-		f.drop()
-		r.onEndCandidate(m.children)
-	} else if m.lag == 0 && !m.full {
+	f.lag, f.asked = aws.ToInt64(m.out.MillisBehindLatest), true
+	f.iterator = aws.ToString(m.out.NextShardIterator)
+	if f.iterator != "" && f.lag == 0 && len(m.out.Records) < m.limit {
 		f.next = time.Now().Add(f.idle(r.how.pollInterval))
 	}
-	r.fetchMore() // the next page is on its way while this one is delivered
+	r.fetchAfter(len(m.out.Records)) // the next page is on its way while this one is delivered
+	r.take(page.fetched(m.out), m.continuation)
+	if f.iterator == "" {
+		f.drop()
+		r.onEndCandidate(m.out.ChildShards)
+	}
 	r.deliver(c)
 	r.fetchMore()
+}
+
+// take adds a page to the window.
+func (r *reader) take(page []messages.Delivery, continuation string) {
+	for i := range page {
+		r.window.add(&page[i])
+	}
+	if n := len(page); n > 0 {
+		r.fetch.lastRead = page[n-1].SequenceNumber
+	}
+	if continuation != "" {
+		r.fetch.lastRead = continuation
+	}
 }
 
 // idle is the pause after a shard was read to its tip: the poll interval, give or take a tenth, and any part of it the first time, so that

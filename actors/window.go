@@ -75,6 +75,19 @@ func (w *window) room() int {
 	return max(0, w.maxRecords-ahead)
 }
 
+// roomAfter is room as it will be when so many records have been added and delivered: if all of them fit into what may be in flight, there
+// is room for another page.
+func (w *window) roomAfter(adding int) int {
+	switch {
+	case adding == 0:
+		return w.room()
+	case w.out+w.buffered()+adding <= w.maxRecords && w.held < w.maxBytes:
+		return w.maxRecords
+	default:
+		return 0
+	}
+}
+
 // worthReading reports whether a read now would bring more than crumbs: at most half a window has been read ahead. A read costs
 // one of the five calls per second however little it brings, so others wait a while for more room; not for ever, as the
 // subscriber may be waiting for more records before it settles any.
