@@ -60,12 +60,14 @@ func inBubble(t *testing.T, shards int, test func(w *world), options ...func(*Co
 		w.sub, w.me = probe.New(t, w.system, "subscriber"), probe.New(t, w.system, "me")
 		w.sub.SetTimeout(time.Minute)
 		w.me.SetTimeout(2 * time.Minute)
+		defer func() { // also when the test has failed, or what is left in the bubble would hide why
+			w.system.Root.Stop(w.broker)
+			time.Sleep(time.Minute) // whatever still ticks shows itself
+			synctest.Wait()
+		}()
 		test(w)
 		w.me.Request(w.broker, &messages.Shutdown{Timeout: durationOf(0)})
 		probe.Fish(w.me, func(*messages.Closed) bool { return true })
-		w.system.Root.Stop(w.broker)
-		time.Sleep(time.Minute) // whatever still ticks shows itself
-		synctest.Wait()
 	})
 }
 

@@ -47,6 +47,7 @@ func TestThrottles(t *testing.T) {
 	for _, code := range []string{"ProvisionedThroughputExceededException", "KMSThrottlingException", "LimitExceededException"} {
 		inBubble(t, 1, func(w *world) {
 			w.open()
+			synctest.Wait()
 			before := len(readTimes(w))
 			f := w.service.Fault("GetRecords", kinesistest.Match{}, 6, kinesistest.Error(code, "slow down"))
 			w.put("k", "a")
