@@ -44,7 +44,8 @@ const (
 	overloadMax   = 50 * time.Millisecond
 )
 
-// Publish stores a record and returns where. Records of one key that one goroutine publishes are stored in that order. While too
+// Publish stores a record and returns where. Records of one key that one goroutine publishes are stored in that order; a request to the service
+// takes one record of a key, as it promises no order among more, so the rate comes from many keys. While too
 // many records wait it blocks until there is room or ctx ends. Errors: ErrInvalid (before any I/O), ErrPublish, ErrOverloaded
 // (when ctx ended while blocked), ErrTimeout, ErrNotConnected.
 func (p *Publisher) Publish(ctx context.Context, r Record) (Receipt, error) {
