@@ -164,6 +164,7 @@ func (a *Asker) get() *asker {
 }
 
 func (a *Asker) put(q *asker) {
+	q.publish.Data, q.publish.Headers = nil, nil // not to be held until the next one
 	a.mu.Lock()
 	a.idle = append(a.idle, q)
 	a.mu.Unlock()

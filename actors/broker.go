@@ -315,7 +315,9 @@ func (b *broker) onStatusRequest(c actor.Context, m *messages.StatusRequest) {
 		c.Request(child, &messages.StatusRequest{Correlation: id})
 	}
 	b.status.settle(c, id)
-	b.timers.set(timerBrokerStatus, 2*statusWait)
+	if !b.timers.armed(timerBrokerStatus) {
+		b.timers.set(timerBrokerStatus, 2*statusWait)
+	}
 }
 
 func (b *broker) onStatus(c actor.Context, m *messages.Status) {

@@ -53,6 +53,7 @@ type coordinator struct {
 	shards   map[string]*shardInfo
 	rows     map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
 	moving   bool                        // a seek's position is stored, and readers are about to be moved there
+	movedTo  int64                       // the seek that the readers have been moved to
 	awaited  map[string]*Error           // first pass: shards whose reader has not reported; then their trouble
 	warned   map[string]bool             // trimmed shards that were warned of
 	soonAt   time.Time                   // when timerSoon fires, if armed
@@ -207,7 +208,7 @@ func (co *coordinator) opening(c actor.Context) {
 	case readerEnded:
 		co.onEnded(c, m)
 	case *messages.Seek:
-		co.seeks.later(m, c.Sender())
+		co.onSeek(c, m, c.Sender())
 	case *messages.Unsubscribe:
 		co.close(c, closeRequest{unsubscribe: m, asker: c.Sender()})
 	case drain:
@@ -224,6 +225,7 @@ func (co *coordinator) running(c actor.Context) {
 		co.onRunningReady(m)
 	case readerTrouble:
 		co.log().Debug("reader not ready yet", slog.String("shard", m.shard), slog.Any("error", m.err))
+		co.seeks.done(co, m.shard, m.err)
 	case readerMoved:
 		co.onMoved(c, m)
 	case seekComplete:

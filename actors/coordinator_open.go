@@ -24,7 +24,8 @@ type streamLooked struct {
 type stateSaved struct {
 	state  leasestore.StreamState
 	err    error
-	seek   bool // for a seek, not for the first opening
+	seek   bool   // for a seek, not for the first opening
+	id     uint64 // the seek's; 0 for start_at
 	shards []shard
 }
 
@@ -107,6 +108,9 @@ type startProbed struct {
 }
 
 func (co *coordinator) onStartProbed(c actor.Context, m startProbed) {
+	if co.closing.begun {
+		return
+	}
 	if m.err != nil {
 		e := readError(co.how.stream.spelling, m.shard, "the service does not accept the position "+m.to.String(), m.err)
 		if classify(m.err) == failureInvalid {
@@ -123,7 +127,7 @@ func (co *coordinator) onStartProbed(c actor.Context, m startProbed) {
 
 // startFirst starts a reader for every shard this node may take now and waits for them.
 func (co *coordinator) startFirst(c actor.Context) {
-	co.awaited = make(map[string]*Error)
+	co.awaited, co.movedTo = make(map[string]*Error), co.state.Seek
 	for _, id := range co.reconcile(c) {
 		co.awaited[id] = errAwaited
 	}
@@ -135,6 +139,9 @@ var errAwaited = &Error{}
 
 // onReady takes a reader's first report, good or bad.
 func (co *coordinator) onReady(c actor.Context, id string, trouble *Error) {
+	if s := co.shards[id]; s != nil && trouble == nil && s.losses == 0 {
+		s.override = nil // the position that start_at gave is stored and held
+	}
 	if err, waiting := co.awaited[id]; !waiting || err != errAwaited {
 		if trouble == nil && waiting {
 			co.awaited[id] = nil // it recovered in time
@@ -176,6 +183,9 @@ func (co *coordinator) saveState(state leasestore.StreamState, seek bool) {
 }
 
 func (co *coordinator) onStateSaved(c actor.Context, m stateSaved) {
+	if co.closing.begun {
+		return
+	}
 	if m.seek {
 		co.onSeekSaved(c, m)
 		return
@@ -190,6 +200,9 @@ func (co *coordinator) onStateSaved(c actor.Context, m stateSaved) {
 
 // open ends the opening: the broker answers Subscribe.
 func (co *coordinator) open(c actor.Context) {
+	if co.closing.begun {
+		return
+	}
 	co.behavior.Become(co.running)
 	co.timers.cancel(timerOpenDeadline)
 	done := subscriptionOpened{coordinator: c.Self(), arn: co.found.arn}
@@ -210,6 +223,11 @@ func (co *coordinator) open(c actor.Context) {
 		c.Send(c.Parent(), done)
 	}
 	co.scheduleScans()
+	for _, s := range co.shards {
+		if s.losses > 0 || s.crashed {
+			co.rescanSoon()
+		}
+	}
 	co.seeks.next(c, co)
 }
 

@@ -54,7 +54,9 @@ func (co *coordinator) onScanned(c actor.Context, m scanned) {
 		return
 	}
 	if !co.live {
-		co.firstPass(c, m)
+		if co.awaited == nil {
+			co.firstPass(c, m)
+		}
 		return
 	}
 	co.checkListing(c, m)
@@ -64,9 +66,8 @@ func (co *coordinator) onScanned(c actor.Context, m scanned) {
 	if m.leaseErr != nil {
 		co.log().Warn("the leases can't be read; readers go on", slog.Any("error", m.leaseErr))
 	} else {
-		seek := co.state.Seek
 		co.learn(m)
-		if co.state.Seek != seek {
+		if co.state.Seek != co.movedTo && !co.seeks.saving {
 			co.follow(c)
 		}
 		co.reconcile(c)
@@ -235,12 +236,18 @@ func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 		co.soon(restartFirst)
 		return false
 	}
-	s.reader, s.started, s.crashed, s.override = pid, spec.number, false, nil
+	s.reader, s.started, s.crashed = pid, spec.number, false
 	return true
 }
 
-// soon asks for another scan after d, or earlier if that was asked for before.
+func (co *coordinator) rescanSoon() { co.soon(restartFirst) }
+
+// soon asks for another scan after d, or earlier if that was asked for before. Not in the first pass: it is not begun twice, and open
+// looks after the shards that need it.
 func (co *coordinator) soon(d time.Duration) {
+	if !co.live {
+		return
+	}
 	if at := time.Now().Add(d); !co.timers.armed(timerSoon) || at.Before(co.soonAt) {
 		co.soonAt = at
 		co.timers.set(timerSoon, d)
@@ -269,7 +276,7 @@ func (co *coordinator) scheduleScans() {
 // onRunningReady: a reader is at work.
 func (co *coordinator) onRunningReady(m readerReady) {
 	if s := co.shards[m.shard]; s != nil {
-		s.losses = 0
+		s.losses, s.override = 0, nil
 	}
 	co.seeks.done(co, m.shard, nil)
 }
@@ -285,6 +292,10 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 	}
 	switch m.reason {
 	case endFinished:
+		if m.seek < co.state.Seek { // the end of before a seek, which has reopened the shard
+			co.rescanSoon()
+			break
+		}
 		s.lease.Checkpoint, s.lease.Seek, s.lease.Counter = leasestore.ShardEnd(), co.state.Seek, max(1, s.lease.Counter)
 		s.finished, s.finishedIn, s.closed = true, co.state.Seek, true
 		for _, child := range m.children {
@@ -302,10 +313,12 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 		s.losses++
 		pause := backoff(restartFirst, restartMax, s.losses)
 		s.notUntil = time.Now().Add(pause)
-		co.onReady(c, m.shard, nil)
+		if co.awaited[m.shard] == errAwaited { // else it has reported, and what it said stands
+			co.onReady(c, m.shard, nil)
+		}
 		co.soon(pause)
 	case endReleased:
-		co.soon(restartFirst)
+		co.rescanSoon()
 	}
 	co.seeks.done(co, m.shard, nil)
 }

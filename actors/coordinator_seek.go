@@ -15,6 +15,7 @@ import (
 type seekState struct {
 	queue   []askedSeek
 	current *askedSeek
+	saving  bool // its position is being stored
 	id      uint64
 	waiting map[string]bool // shards that have not reported
 	moved   []string
@@ -47,13 +48,15 @@ func (co *coordinator) onSeek(c actor.Context, m *messages.Seek, asker *actor.PI
 		return
 	}
 	co.seeks.later(m, asker)
-	co.seeks.next(c, co)
+	if co.live {
+		co.seeks.next(c, co)
+	}
 }
 
 func (co *coordinator) beginSeek(c actor.Context, seek askedSeek) {
 	st := &co.seeks
 	st.current, st.id = &seek, nextGeneration()
-	st.waiting, st.moved, st.err = make(map[string]bool), nil, nil
+	st.waiting, st.moved, st.err, st.saving = make(map[string]bool), nil, nil, false
 	if at := seek.request.GetTo().GetSequence(); at != nil {
 		co.seekShard(c, at)
 		return
@@ -97,29 +100,37 @@ func (co *coordinator) saveSeek(to *messages.Position) {
 	case *messages.Position_Sequence:
 	}
 	client, store, ref := co.clients.Control, co.store, co.how.stream
+	var id uint64
+	if co.seeks.current != nil {
+		id, co.seeks.saving = co.seeks.id, true
+	}
 	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		// Which shards are open at this moment decides what the tip is, so the last listing will not do.
 		shards, err := listShards(ctx, client, ref)
 		if err != nil {
-			return stateSaved{err: err, seek: true}
+			return stateSaved{err: err, seek: true, id: id}
 		}
 		saved, err := store.SaveState(ctx, state)
-		return stateSaved{state: saved, shards: shards, err: err, seek: true}
+		return stateSaved{state: saved, shards: shards, err: err, seek: true, id: id}
 	})
 }
 
 // onSeekSaved moves every reader, and starts those that the new position asks for.
 func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
-	if co.closing.begun {
+	startAt := m.id == 0
+	if (startAt && co.live) || (!startAt && (co.seeks.current == nil || m.id != co.seeks.id)) {
+		co.rescanSoon() // of a seek that is no more; a scan sees what it stored
 		return
 	}
+	co.seeks.saving = false
 	if m.err != nil {
+		co.rescanSoon() // it may be stored all the same
 		e := leaseError(leasestore.Key{Stream: co.found.id}, co.how.stream.spelling, "the new position can't be stored", m.err)
 		e.Advice = "seek again"
 		if errors.Is(m.err, leasestore.ErrFenced) {
 			e.Text = "another seek came first"
 		}
-		if co.seeks.current == nil { // start_at
+		if startAt {
 			co.fail(c, e)
 			return
 		}
@@ -132,7 +143,7 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 		co.know(s)
 	}
 	co.moving = true
-	if co.seeks.current == nil { // start_at: the first pass goes on
+	if startAt { // the first pass goes on
 		co.startFirst(c)
 	} else {
 		co.moveAll(c)
@@ -154,6 +165,7 @@ func (co *coordinator) follow(c actor.Context) {
 
 // moveAll brings every shard of this node to the stream's new position.
 func (co *coordinator) moveAll(c actor.Context) {
+	co.movedTo = co.state.Seek
 	decisions := co.decide(true)
 	for _, s := range co.ordered() {
 		s.decision = decisions[s.id]
@@ -207,7 +219,7 @@ func (st *seekState) done(co *coordinator, id string, err *Error) {
 type seekComplete struct{ id uint64 }
 
 func (co *coordinator) checkSeek(c actor.Context) {
-	if co.seeks.current != nil && len(co.seeks.waiting) == 0 {
+	if co.seeks.current != nil && !co.seeks.saving && len(co.seeks.waiting) == 0 {
 		co.answerSeek(c)
 	}
 }

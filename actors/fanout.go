@@ -36,11 +36,8 @@ type push struct {
 	cancel context.CancelFunc
 }
 
-// close ends the subscription. It does not wait: closing waits for the connection, which an actor may not.
-func (p *push) close() {
-	p.cancel()
-	go func() { _ = p.stream.Close() }() // what it says of a cancelled stream does not matter
-}
+// close ends the subscription. It does not wait: closing waits for the connection, which an actor may not, so the end of the context does it.
+func (p *push) close() { p.cancel() }
 
 // openPush subscribes to the shard at the reader's position, the way openIterator asks for an iterator.
 func (r *reader) openPush() {
@@ -70,7 +67,9 @@ func (r *reader) openPush() {
 			cancel()
 			return iteratorOpened{generation: generation, err: err}
 		}
-		return iteratorOpened{generation: generation, iterator: pushed, push: &push{stream: out.GetStream(), cancel: cancel}}
+		stream := out.GetStream()
+		context.AfterFunc(life, func() { _ = stream.Close() }) // should nobody be there to take it
+		return iteratorOpened{generation: generation, iterator: pushed, push: &push{stream: stream, cancel: cancel}}
 	})
 }
 

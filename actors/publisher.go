@@ -207,7 +207,11 @@ func (p *publisher) send() {
 	case len(p.flights) > 0:
 		return
 	}
-	f := &flight{batch: p.out.take(maxPutRecords, maxPutBytes), returned: make(chan struct{})}
+	batch := p.takeUnexpired()
+	if len(batch) == 0 {
+		return
+	}
+	f := &flight{batch: batch, returned: make(chan struct{})}
 	p.flights = append(p.flights, f)
 	client, ref, timeout := p.client, p.ref, p.cfg.Timings.CallTimeout
 	p.fx.run(2*timeout, func(ctx context.Context) any {
@@ -225,6 +229,30 @@ func (p *publisher) send() {
 		out, err := client.PutRecords(ctx, in)
 		return putDone{flight: f, out: out, err: err}
 	})
+}
+
+// takeUnexpired is the next batch. Records whose deadline has passed while they waited are told so instead of being sent.
+func (p *publisher) takeUnexpired() []*outgoing {
+	now := time.Now()
+	for p.out.sendable() {
+		batch := p.out.take(maxPutRecords, maxPutBytes)
+		fresh := batch[:0]
+		for _, o := range batch {
+			if now.Before(o.deadline) || o.failures > 0 { // one that was tried is judged with its try
+				fresh = append(fresh, o)
+				continue
+			}
+			p.out.finish(o)
+			answer(p.fx.root.ActorSystem(), o.sender, &Error{
+				Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: p.stream, Text: "not sent before its deadline",
+				Advice: "the service is slow, or many records of one key wait for each other",
+			}, o.correlation)
+		}
+		if len(fresh) > 0 {
+			return fresh
+		}
+	}
+	return nil
 }
 
 // putInput is the request for a batch. What it reads of the batch does not change after it was taken in.

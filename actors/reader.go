@@ -100,6 +100,7 @@ type (
 		shard      string
 		reader     uint64 // spec number, so that a late word is not taken for a successor's
 		reason     endReason
+		seek       int64 // the seek that the lease's last state belongs to
 		children   []shard
 		unfinished string
 	}
@@ -214,7 +215,7 @@ func (r *reader) reading(c actor.Context) {
 	case *messages.Published:
 		r.onDeadLetterStored(c, m.GetCorrelation())
 	case *messages.Error:
-		r.onDeadLetterFailed(m)
+		r.onDeadLetterFailed(c, m)
 	case drain:
 		r.onDrain(c, m)
 	case moveReader:
@@ -236,7 +237,7 @@ func (r *reader) draining(c actor.Context) {
 	case *messages.Published:
 		r.onDeadLetterStored(c, m.GetCorrelation())
 	case *messages.Error:
-		r.onDeadLetterFailed(m)
+		r.onDeadLetterFailed(c, m)
 	case drain:
 		r.onDrainAgain(c, m)
 	case moveReader:
@@ -278,7 +279,8 @@ func (r *reader) onTimer(c actor.Context, name readerTimer) {
 		r.lease.renewDue = true
 		r.writeLease()
 	case timerCheckpoint:
-		r.lease.checkpointDue = true
+		// A renewal may have saved it meanwhile; then nothing is due, and the next settlement arms the timer again.
+		r.lease.checkpointDue = r.window.watermark.Compare(r.lease.lease.Checkpoint) > 0
 		r.writeLease()
 	case timerLeaseRetry:
 		r.writeLease()
@@ -327,7 +329,7 @@ func (r *reader) stopSelf(c actor.Context, m readerEnded) {
 		return
 	}
 	r.drain.ended = true
-	m.shard, m.reader = r.shard.id, r.number
+	m.shard, m.reader, m.seek = r.shard.id, r.number, r.lease.lease.Seek
 	if r.seek != nil {
 		r.answerMove(c, r.endedWhileMoving())
 	}

@@ -158,7 +158,7 @@ func (r *reader) onDeadLetterStored(c actor.Context, correlation uint64) {
 }
 
 // onDeadLetterFailed: the record stays unsettled, and its attempts begin anew after a pause, so it is neither lost nor skipped.
-func (r *reader) onDeadLetterFailed(m *messages.Error) {
+func (r *reader) onDeadLetterFailed(c actor.Context, m *messages.Error) {
 	id, ok := r.spent[m.GetCorrelation()]
 	if !ok {
 		return
@@ -166,7 +166,9 @@ func (r *reader) onDeadLetterFailed(m *messages.Error) {
 	delete(r.spent, m.GetCorrelation())
 	r.log().Warn("dead letter not stored", slog.Any("error", FromMessage(m)))
 	r.window.respend(id, time.Now().Add(maxRetryBackoff))
-	if !r.drain.draining {
-		r.armRetry()
+	if r.drain.draining {
+		r.checkDrained(c)
+		return
 	}
+	r.armRetry()
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
@@ -138,6 +139,7 @@ func childShards(children []types.ChildShard) []shard {
 type drainState struct {
 	draining   bool
 	ended      bool
+	until      time.Time
 	discard    bool
 	unfinished string
 }
@@ -155,6 +157,7 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 	if m.discard {
 		r.window = newWindow(r.how.windowRecords, r.how.windowBytes, r.how.perKeyOrder)
 		r.generation = nextGeneration()
+		r.end, r.lease.shardEnd = shardEnd{}, false
 	}
 	r.window.giveUpUndelivered()
 	r.transition(stateDraining, r.draining)
@@ -163,6 +166,7 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 		timeout = r.cfg.Timings.ShutdownTimeout
 	}
 	if timeout > 0 {
+		r.drain.until = time.Now().Add(timeout)
 		r.timers.set(timerDrain, timeout)
 		r.checkDrained(c)
 		return
@@ -174,7 +178,8 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 func (r *reader) onDrainAgain(c actor.Context, m drain) {
 	if m.timeout == 0 {
 		r.onDrainDeadline(c)
-	} else if m.timeout > 0 {
+	} else if until := time.Now().Add(m.timeout); m.timeout > 0 && until.Before(r.drain.until) {
+		r.drain.until = until
 		r.timers.set(timerDrain, m.timeout)
 	}
 }

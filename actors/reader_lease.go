@@ -24,6 +24,7 @@ type keeper struct {
 	renewDue      bool
 	checkpointDue bool
 	failures      int
+	failedSince   time.Time              // start of the first of them
 	move          *leasestore.Checkpoint // a seek's position to be written
 	moveNumber    int64
 	release       bool
@@ -52,6 +53,8 @@ type leaseWritten struct {
 	lease   leasestore.Lease
 	err     error
 	started time.Time
+	// confirmed: the write seemed to fail, and reading back showed that one of ours had landed.
+	confirmed bool
 }
 
 // nextOp decides what to write next, if anything. The order matters: a seek voids what is settled, the last checkpoint comes before
@@ -141,6 +144,7 @@ func (r *reader) writeLease() {
 			// An earlier try of unknown outcome may have been ours: then the lease is still held, and what this write
 			// was to store is compared again.
 			done.lease, done.err = leasestore.Confirm(ctx, store, lease, owner, done.err)
+			done.confirmed = done.err == nil
 		}
 		return done
 	})
@@ -168,7 +172,10 @@ func (r *reader) onLeaseWritten(c actor.Context, m leaseWritten) {
 
 func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 	k := &r.lease
-	previous := k.lease
+	previous, since := k.lease, m.started
+	if m.confirmed && k.failures > 0 {
+		since = k.failedSince // the write that landed may be the first of those whose outcome was unknown
+	}
 	k.lease, k.failures = m.lease, 0
 	if m.op == opRelease {
 		r.log().Info("lease released", slog.String("checkpoint", k.lease.Checkpoint.String()))
@@ -180,12 +187,13 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 	if m.lease.Checkpoint != previous.Checkpoint {
 		k.checkpointDue = false
 	}
-	k.trustedUntil = m.started.Add(r.cfg.Timings.LeaseTTL)
+	k.trustedUntil = since.Add(r.cfg.Timings.LeaseTTL)
 	r.timers.set(timerTrust, time.Until(k.trustedUntil))
 	r.timers.set(timerRenew, r.cfg.Timings.RenewEvery)
 	r.timers.cancel(timerLeaseRetry)
-	if k.move != nil && k.lease.Checkpoint == *k.move && k.lease.Seek == k.moveNumber {
-		k.move = nil
+	moved := k.move != nil && k.lease.Checkpoint == *k.move && k.lease.Seek == k.moveNumber
+	if moved {
+		k.move = nil // whatever write it was that found it stored
 	}
 	switch {
 	case m.op == opAcquire:
@@ -193,7 +201,7 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 	case k.lease.Checkpoint.IsShardEnd() && k.shardEnd:
 		r.onFinished(c)
 		return
-	case m.op == opMove && r.seek != nil && k.move == nil:
+	case moved && r.seek != nil:
 		r.afterMoveWritten(c)
 	}
 	if r.state == statePaused {
@@ -256,6 +264,9 @@ const (
 // onLeaseFailure: the store failed; whether it wrote is unknown, and the next try finds out.
 func (r *reader) onLeaseFailure(c actor.Context, m leaseWritten) {
 	k := &r.lease
+	if k.failures == 0 {
+		k.failedSince = m.started
+	}
 	k.failures++
 	r.log().Warn("lease store", slog.String("write", m.op.String()), slog.Int("failures", k.failures), slog.Any("error", m.err))
 	e := leaseError(k.lease.Key, r.how.stream.spelling, "the lease could not be written ("+m.op.String()+")", m.err)

@@ -86,7 +86,9 @@ func (co *coordinator) onStatusRequest(c actor.Context, m *messages.StatusReques
 		c.Send(reader, statusQuery{id: id})
 	}
 	co.status.settle(c, id)
-	co.timers.set(timerStatus, statusWait)
+	if !co.timers.armed(timerStatus) {
+		co.timers.set(timerStatus, statusWait)
+	}
 }
 
 func (co *coordinator) onReaderStatus(c actor.Context, m readerStatus) {
