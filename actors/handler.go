@@ -28,6 +28,9 @@ type HandlerConfig struct {
 	Stopped func()
 	// Logger takes the log; may be nil.
 	Logger *slog.Logger
+
+	// intercept sees every message before the handler does; tests make it panic.
+	intercept func(r role, message any)
 }
 
 // handler is a subscriber that calls a function for each record, several at a time.
@@ -72,7 +75,7 @@ type (
 
 // SpawnHandler starts a subscriber that runs a handler. Subscribe it with per_key_order and batch_size set.
 func SpawnHandler(system *actor.ActorSystem, cfg HandlerConfig) *actor.PID {
-	config := Config{Logger: cfg.Logger}.withDefaults()
+	config := Config{Logger: cfg.Logger, intercept: cfg.intercept}.withDefaults()
 	return system.Root.SpawnPrefix(props(config, roleHandler, system, func() actor.Actor { return newHandler(cfg, config) },
 		actor.WithGuardian(resumeOnPanic())), "protokinesis-handler")
 }

@@ -218,3 +218,52 @@ func (l *lifeRun) expectNoOneHolds() {
 func toHorizon() *messages.Position {
 	return &messages.Position{At: &messages.Position_TrimHorizon{TrimHorizon: &messages.TrimHorizon{}}}
 }
+
+// TestPanicAnywhereInTheHandler does the same to the actor that runs Go functions: every record is handled, and it stops when told.
+func TestPanicAnywhereInTheHandler(t *testing.T) {
+	calm := &saboteur{met: make(map[panicPoint]int)}
+	handlerLife(t, calm)
+	require.Greater(t, len(calm.met), 4)
+	for p := range calm.met {
+		p.nth = 1
+		t.Run(p.message, func(t *testing.T) {
+			s := &saboteur{at: &p, met: make(map[panicPoint]int)}
+			handlerLife(t, s)
+			assert.True(t, s.fired, "the point was never met")
+		})
+	}
+}
+
+func handlerLife(t *testing.T, s *saboteur) {
+	t.Helper()
+	inBubble(t, 1, func(w *world) {
+		w.connect()
+		var mu sync.Mutex
+		handled := make(map[string]bool)
+		stopped := make(chan struct{})
+		h := SpawnHandler(w.system, HandlerConfig{
+			Parallel: 2, intercept: s.intercept, Stopped: func() { close(stopped) },
+			Handle: func(_ context.Context, d *messages.Delivery) error {
+				mu.Lock()
+				defer mu.Unlock()
+				handled[string(d.GetData())] = true
+				return nil
+			},
+		})
+		w.me.Request(w.broker, &messages.Subscribe{Subscriber: h, Stream: &messages.StreamDescriptor{
+			Name: testStream, StartAt: toHorizon(), PerKeyOrder: true, BatchSize: new(int32(8)),
+		}})
+		opened := probe.Expect[*messages.Subscribed](w.me)
+		WatchSubscription(w.system, h, opened.GetSubscription())
+		for i := range 40 {
+			w.put(fmt.Sprint(i%5), fmt.Sprint(i))
+		}
+		w.system.Root.Send(h, &messages.SubscriptionError{Error: &messages.Error{}})
+		time.Sleep(time.Minute)
+		mu.Lock()
+		require.Len(w.t, handled, 40)
+		mu.Unlock()
+		w.system.Root.Poison(h)
+		<-stopped
+	})
+}

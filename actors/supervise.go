@@ -105,6 +105,7 @@ func (g *guarded) afterPanic(c actor.Context, reason any, tries int) {
 	f := panicFailure(message, reason)
 	switch m := message.(type) {
 	case *actor.Stopping, *actor.Stopped:
+		g.stopAgain(c)
 		return
 	case *messages.Delivery:
 		respond(root, sender, m.Retry())
@@ -119,6 +120,12 @@ func (g *guarded) afterPanic(c actor.Context, reason any, tries int) {
 		}
 	}
 	panic(reason)
+}
+
+// stopAgain gives the actor a second chance to let go of what it holds: there is no third message that would.
+func (g *guarded) stopAgain(c actor.Context) {
+	defer func() { _ = recover() }() // it was logged the first time
+	g.inner.Receive(c)
 }
 
 func respond(root *actor.RootContext, to *actor.PID, message any) {
