@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wrappings are the ways in which the SDK hands an error out (FIELD G4).
+// wrappings are the ways in which the SDK hands an error out (G4).
 var wrappings = map[string]func(err error) error{
 	"as it is":  func(err error) error { return err },
 	"operation": func(err error) error { return operationError(err) },

@@ -271,7 +271,7 @@ func TestReaderStoppedByForceIsReplaced(t *testing.T) {
 	})
 }
 
-// A store that fails from the start fails nothing but the shards: Subscribed comes, and so do the errors (DESIGN: the first pass).
+// A store that fails from the start fails nothing but the shards: Subscribed comes, and so do the errors.
 func TestTroubleOfTheFirstPassIsReportedAfterSubscribed(t *testing.T) {
 	inBubble(t, 2, func(w *world) {
 		w.connect()

@@ -167,7 +167,7 @@ func keysOf(batch []*outgoing) (keys []string) {
 	return keys
 }
 
-// FIELD P3: [a1 b1 a2 a3], a1 is throttled: neither a2 nor a3 overtakes it.
+// P3: [a1 b1 a2 a3], a1 is throttled: neither a2 nor a3 overtakes it.
 func TestOutboxRetriesBeforeLaterRecordsOfTheKey(t *testing.T) {
 	s := newOutboxMachine()
 	a1, b1, a2, a3 := s.add("a", 1), s.add("b", 1), s.add("a", 1), s.add("a", 1)
@@ -195,7 +195,7 @@ func TestOutboxLimits(t *testing.T) {
 	require.Nil(t, newOutbox().take(10, 10))
 }
 
-// FIELD P5: a request refused as a whole for one record is halved until that record is alone; all others are stored.
+// P5: a request refused as a whole for one record is halved until that record is alone; all others are stored.
 func TestOutboxFindsTheFaultyRecord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newOutboxMachine()

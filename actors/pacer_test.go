@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// FIELD G2: five calls per second and shard, whatever comes between them: in any second, not in those of a clock.
+// G2: five calls per second and shard, whatever comes between them: in any second, not in those of a clock.
 func TestPacerInAnySecond(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")

@@ -64,7 +64,7 @@ func TestEmptyPage(t *testing.T) {
 	}
 }
 
-// FIELD I7: what comes again at or below the last record read is dropped; C6: compared as numbers.
+// I7: what comes again at or below the last record read is dropped; C6: compared as numbers.
 func TestPageDropsRepeatedRecords(t *testing.T) {
 	nines, zeros := strings.Repeat("9", 56), "1"+strings.Repeat("0", 56)
 	for name, c := range map[string]struct {

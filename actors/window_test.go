@@ -423,7 +423,7 @@ func nextIDs(w *window) (ids []uint64) {
 
 func atOnce(int32) time.Time { return time.Unix(0, 0) }
 
-// FIELD C1: completions out of order move the watermark neither back nor too far.
+// C1: completions out of order move the watermark neither back nor too far.
 func TestWatermarkIsTheSettledPrefix(t *testing.T) {
 	w := windowOf(false, "a", "b", "c", "d", "e")
 	require.Len(t, nextIDs(w), 5)
@@ -436,7 +436,7 @@ func TestWatermarkIsTheSettledPrefix(t *testing.T) {
 	}
 }
 
-// FIELD C2: what is only queued is not settled by an ack of everything.
+// C2: what is only queued is not settled by an ack of everything.
 func TestAckOfAllSettlesOnlyWhatIsInFlight(t *testing.T) {
 	w := windowOf(false, "a", "b", "c")
 	w.next()
