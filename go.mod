@@ -11,7 +11,9 @@ require (
 	github.com/aws/aws-sdk-go-v2/credentials v1.21.0
 	github.com/aws/aws-sdk-go-v2/service/kinesis v1.56.13
 	github.com/aws/smithy-go v1.28.9
+	github.com/awslabs/kinesis-aggregation/go/v2 v2.0.0-20211222152315-953b66f67407
 	github.com/fxamacker/cbor/v2 v2.10.0
+	github.com/golang/protobuf v1.5.4
 	github.com/jedib0t/go-pretty/v6 v6.9.2
 	github.com/stretchr/testify v1.12.1
 	go.etcd.io/bbolt v1.5.0
