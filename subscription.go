@@ -73,6 +73,36 @@ func RetryBackoff(first time.Duration) StreamOption {
 	return func(d *messages.StreamDescriptor) { d.RetryBackoff = durationpb.New(first) }
 }
 
+// Policies of OnRecreated.
+const (
+	// FailOnRecreated ends the subscription, or does not open it, with an ErrStream. The default.
+	FailOnRecreated = messages.OnRecreated_ON_RECREATED_FAIL
+	// ResetOnRecreated starts over at the oldest record of the new stream.
+	ResetOnRecreated = messages.OnRecreated_ON_RECREATED_RESET
+)
+
+// OnRecreated says what to do when the stream was deleted and created again under its name: checkpoints of before are of another
+// stream and never used. Default FailOnRecreated.
+func OnRecreated(policy messages.OnRecreated) StreamOption {
+	return func(d *messages.StreamDescriptor) { d.OnRecreated = policy }
+}
+
+// Policies of StrayRecords.
+const (
+	// DeliverStrays delivers them as any other. The default.
+	DeliverStrays = messages.StrayRecords_STRAY_RECORDS_DELIVER
+	// DropStrays skips them.
+	DropStrays = messages.StrayRecords_STRAY_RECORDS_DROP
+	// StopAtStrays stops the shard before the first and tells the subscriber.
+	StopAtStrays = messages.StrayRecords_STRAY_RECORDS_ERROR
+)
+
+// StrayRecords says what to do with user records of aggregated records whose hash key lies outside the shard they are in, as producers write them
+// for a while after a reshard. They are counted in ShardStatus. Default DeliverStrays.
+func StrayRecords(policy messages.StrayRecords) StreamOption {
+	return func(d *messages.StreamDescriptor) { d.StrayRecords = policy }
+}
+
 // TrimHorizon is the oldest records retained.
 func TrimHorizon() *messages.Position {
 	return &messages.Position{At: &messages.Position_TrimHorizon{TrimHorizon: &messages.TrimHorizon{}}}
@@ -90,8 +120,13 @@ func AtTimestamp(t time.Time) *messages.Position {
 
 // AtSequence is one record of one shard; it is the next one delivered. Other shards stay where they are.
 func AtSequence(shard, sequence string) *messages.Position {
+	return AtSubSequence(shard, sequence, 0)
+}
+
+// AtSubSequence is one user record of an aggregated record; it is the next one delivered. Other shards stay where they are.
+func AtSubSequence(shard, sequence string, sub uint64) *messages.Position {
 	return &messages.Position{At: &messages.Position_Sequence{
-		Sequence: &messages.Sequence{ShardId: shard, SequenceNumber: sequence},
+		Sequence: &messages.Sequence{ShardId: shard, SequenceNumber: sequence, SubSequenceNumber: sub},
 	}}
 }
 

@@ -1,46 +1,188 @@
 package actors
 
 import (
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"math"
+	"slices"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/protokinesis/protokinesis/internal/kpl"
 	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
 )
 
-// pageSpec is what is needed to make deliveries of a page.
-type pageSpec struct {
-	generation uint64
-	stream     string
-	shard      string
-	after      string // the last sequence number read before; what is not above it is repeated
-	firstID    uint64
+// unpacker makes deliveries of the records of pages: it drops what was read before, opens aggregated records and envelopes, and decides what becomes of
+// strays. It is pure state. Plain records pass through a page at a time. An aggregated one may hold many thousand user records, so those
+// wait here until the window has room.
+type unpacker struct {
+	stream, shard string
+	generation    uint64
+	keys          kpl.Range // of the shard
+	policy        messages.StrayRecords
+
+	queue []types.Record
+	done  place // everything up to here is unpacked
+	stray strays
 }
 
-// fetched makes deliveries of a page: one block of memory, ready to be sent; only later attempts are copied.
-func (p pageSpec) fetched(out *kinesis.GetRecordsOutput) []messages.Delivery {
-	if len(out.Records) == 0 {
+// strays are user records whose hash key lies outside the shard.
+type strays struct {
+	count int64
+	// at is where the last one was; stuck says that nothing behind it is unpacked, as the policy is to stop there.
+	at    leasestore.Checkpoint
+	stuck bool
+}
+
+// place is how far a shard is unpacked: up to but not including the user record next of the record at sequence.
+type place struct {
+	sequence string
+	next     uint64
+}
+
+// wholeRecord as place.next: none of the record is wanted any more.
+const wholeRecord = math.MaxUint64
+
+// placeAt is the place that a position stands for.
+func placeAt(position leasestore.Checkpoint) place {
+	sequence, sub := position.Sequence()
+	switch position.Kind() {
+	case leasestore.KindBefore:
+		return place{sequence: sequence, next: sub}
+	case leasestore.KindSequence:
+		return place{sequence: sequence, next: sub + 1}
+	case leasestore.KindNone, leasestore.KindTrimHorizon, leasestore.KindTimestamp, leasestore.KindShardEnd:
+	}
+	return place{}
+}
+
+// wanted is the first user record that is wanted of the record at sequence; wholeRecord when none is.
+func (p place) wanted(sequence string) uint64 {
+	if p.sequence == "" {
+		return 0
+	}
+	switch c := leasestore.CompareSequence(sequence, p.sequence); {
+	case c > 0:
+		return 0
+	case c == 0:
+		return p.next
+	default:
+		return wholeRecord
+	}
+}
+
+// add takes a page in.
+func (u *unpacker) add(records []types.Record) {
+	if len(u.queue) == 0 {
+		u.queue = records
+		return
+	}
+	u.queue = append(slices.Clip(u.queue), records...)
+}
+
+// waiting reports whether there are records that are not unpacked.
+func (u *unpacker) waiting() bool { return len(u.queue) > 0 }
+
+// more makes deliveries of the next records, about as many as there is room for: plain ones all the same, and of aggregated ones at least one.
+// They are one block of memory, ready to be sent; only later attempts are copied.
+func (u *unpacker) more(room int, firstID uint64) []messages.Delivery {
+	if len(u.queue) == 0 || u.stray.stuck {
 		return nil
 	}
-	page := make([]messages.Delivery, 0, len(out.Records))
-	id, after := p.firstID, p.after
-	for i := range out.Records {
-		rec := &out.Records[i]
-		sequence := aws.ToString(rec.SequenceNumber)
-		if after != "" && leasestore.CompareSequence(sequence, after) <= 0 {
-			continue
+	records, parts, total := u.portion(room)
+	b := block{u: u, id: firstID, deliveries: make([]messages.Delivery, 0, total)}
+	for i := range records {
+		rec := &records[i]
+		if from := u.done.wanted(aws.ToString(rec.SequenceNumber)); from != wholeRecord {
+			b.unpack(rec, parts[i], from)
+			if u.stray.stuck {
+				u.queue = u.queue[i:]
+				return b.deliveries
+			}
+			u.done = place{sequence: aws.ToString(rec.SequenceNumber), next: wholeRecord}
 		}
-		after = sequence
-		page = page[:len(page)+1]
-		d := &page[len(page)-1]
-		d.Stream, d.ShardId, d.SequenceNumber = p.stream, p.shard, sequence
-		d.PartitionKey = aws.ToString(rec.PartitionKey)
-		d.Headers, d.Data = openEnvelope(rec.Data)
-		if rec.ApproximateArrivalTimestamp != nil {
-			d.ArrivalUnixMillis = rec.ApproximateArrivalTimestamp.UnixMilli()
-		}
-		d.Attempt, d.Generation, d.DeliveryId = 1, p.generation, id
-		id++
 	}
-	return page
+	if u.queue = u.queue[len(records):]; len(u.queue) == 0 {
+		u.queue = nil
+	}
+	return b.deliveries
+}
+
+// portion is what to unpack now: records, the user records of those that are aggregated, and how many there are at most.
+func (u *unpacker) portion(room int) (records []types.Record, parts map[int][]kpl.UserRecord, total int) {
+	for i := range u.queue {
+		if data := u.queue[i].Data; kpl.MayBeAggregated(data) {
+			if total > 0 && total >= room {
+				return u.queue[:i], parts, total
+			}
+			if users, ok := kpl.Split(data); ok {
+				if parts == nil {
+					parts = make(map[int][]kpl.UserRecord)
+				}
+				parts[i] = users
+				total += len(users)
+				continue
+			}
+		}
+		total++
+	}
+	return u.queue, parts, total
+}
+
+// block is the deliveries being made.
+type block struct {
+	u          *unpacker
+	id         uint64
+	deliveries []messages.Delivery
+}
+
+// unpack adds a record, or, if it is aggregated, its user records from the given one on.
+func (b *block) unpack(rec *types.Record, users []kpl.UserRecord, from uint64) {
+	if users == nil {
+		if from == 0 {
+			b.add(rec, aws.ToString(rec.PartitionKey), rec.Data, 0)
+		}
+		return
+	}
+	for i := range users {
+		sub := uint64(i)
+		if sub >= from && b.u.admits(rec, &users[i], sub) {
+			b.add(rec, users[i].PartitionKey, users[i].Data, sub)
+		}
+		if b.u.stray.stuck {
+			return
+		}
+	}
+}
+
+func (b *block) add(rec *types.Record, key string, data []byte, sub uint64) {
+	b.deliveries = b.deliveries[:len(b.deliveries)+1]
+	d := &b.deliveries[len(b.deliveries)-1]
+	d.Stream, d.ShardId, d.SequenceNumber, d.SubSequenceNumber = b.u.stream, b.u.shard, aws.ToString(rec.SequenceNumber), sub
+	d.PartitionKey = key
+	d.Headers, d.Data = openEnvelope(data)
+	if rec.ApproximateArrivalTimestamp != nil {
+		d.ArrivalUnixMillis = rec.ApproximateArrivalTimestamp.UnixMilli()
+	}
+	d.Attempt, d.Generation, d.DeliveryId = 1, b.u.generation, b.id
+	b.id++
+}
+
+// admits decides about a user record by its hash key.
+func (u *unpacker) admits(rec *types.Record, user *kpl.UserRecord, sub uint64) bool {
+	if !u.keys.Excludes(user.Hash()) {
+		return true
+	}
+	u.stray.count++
+	u.stray.at = leasestore.AtSequence(aws.ToString(rec.SequenceNumber), sub)
+	switch u.policy {
+	case messages.StrayRecords_STRAY_RECORDS_DROP:
+		return false
+	case messages.StrayRecords_STRAY_RECORDS_ERROR:
+		u.stray.stuck = true
+		u.done = place{sequence: aws.ToString(rec.SequenceNumber), next: sub}
+		return false
+	case messages.StrayRecords_STRAY_RECORDS_UNSPECIFIED, messages.StrayRecords_STRAY_RECORDS_DELIVER:
+	}
+	return true
 }

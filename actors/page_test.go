@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -31,15 +30,13 @@ func sequencesOf(page []messages.Delivery) (sequences []string) {
 
 func TestPageBecomesDeliveries(t *testing.T) {
 	arrival := time.UnixMilli(1_700_000_000_123)
-	spec := pageSpec{generation: 7, stream: "orders", shard: "shard", firstID: 41}
-	page := spec.fetched(&kinesis.GetRecordsOutput{
-		Records: []types.Record{
-			{SequenceNumber: aws.String("9"), PartitionKey: aws.String("k"), Data: []byte("plain"), ApproximateArrivalTimestamp: &arrival},
-			{SequenceNumber: aws.String("10"), PartitionKey: aws.String("k"), Data: wrapEnvelope(map[string]string{"a": "b"}, []byte("payload"))},
-			{SequenceNumber: aws.String("11")},
-		},
-		MillisBehindLatest: aws.Int64(5000), NextShardIterator: aws.String("next"), ChildShards: []types.ChildShard{{ShardId: aws.String("child")}},
+	u := unpacker{generation: 7, stream: "orders", shard: "shard"}
+	u.add([]types.Record{
+		{SequenceNumber: aws.String("9"), PartitionKey: aws.String("k"), Data: []byte("plain"), ApproximateArrivalTimestamp: &arrival},
+		{SequenceNumber: aws.String("10"), PartitionKey: aws.String("k"), Data: wrapEnvelope(map[string]string{"a": "b"}, []byte("payload"))},
+		{SequenceNumber: aws.String("11")},
 	})
+	page := u.more(100, 41)
 	want := []*messages.Delivery{
 		{SequenceNumber: "9", PartitionKey: "k", Data: []byte("plain"), ArrivalUnixMillis: 1_700_000_000_123, DeliveryId: 41},
 		{SequenceNumber: "10", PartitionKey: "k", Data: []byte("payload"), Headers: map[string]string{"a": "b"}, DeliveryId: 42},
@@ -49,18 +46,6 @@ func TestPageBecomesDeliveries(t *testing.T) {
 	for i, d := range want {
 		d.Stream, d.ShardId, d.Attempt, d.Generation = "orders", "shard", 1, 7
 		require.Equal(t, d.String(), page[i].String())
-	}
-}
-
-func TestEmptyPage(t *testing.T) {
-	spec := pageSpec{generation: 7, firstID: 3, after: "5"}
-	for name, out := range map[string]*kinesis.GetRecordsOutput{
-		"behind": {MillisBehindLatest: aws.Int64(3_600_000), NextShardIterator: aws.String("next")}, // G1
-		"bare":   {},                                                                                // R14, D8: everything is missing
-		"ended":  {NextShardIterator: aws.String("")},
-	} {
-		page := spec.fetched(out)
-		require.Empty(t, page, name)
 	}
 }
 
@@ -83,7 +68,10 @@ func TestPageDropsRepeatedRecords(t *testing.T) {
 		"again within the page":   {"", []string{"1", "2", "2", "1", "3"}, []string{"1", "2", "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page := pageSpec{after: c.after, firstID: 100}.fetched(&kinesis.GetRecordsOutput{Records: recordsAt(c.sequences...)})
+			u := unpacker{done: place{sequence: c.after, next: wholeRecord}}
+			u.add(recordsAt(c.sequences...))
+			page := u.more(1, 100)
+			require.False(t, u.waiting(), "plain records are not held back")
 			require.Equal(t, c.want, sequencesOf(page))
 			for i := range page {
 				require.EqualValues(t, 100+i, page[i].GetDeliveryId(), "ids have no gap")
@@ -106,11 +94,12 @@ func TestPageInAnyOrder(t *testing.T) {
 				want = append(want, strconv.FormatUint(s, 10))
 			}
 		}
-		spec := pageSpec{firstID: 1}
+		var u unpacker
 		if after > 0 {
-			spec.after = strconv.FormatUint(after, 10)
+			u.done = place{sequence: strconv.FormatUint(after, 10), next: wholeRecord}
 		}
-		page := spec.fetched(&kinesis.GetRecordsOutput{Records: recordsAt(texts...)})
+		u.add(recordsAt(texts...))
+		page := u.more(1, 1)
 		require.Equal(t, want, sequencesOf(page))
 		w := newWindow(100, 1<<20, false)
 		for i := range page {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/protokinesis/protokinesis/internal/kpl"
 	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
 )
@@ -51,6 +52,7 @@ type reader struct {
 	generation uint64
 	lease      keeper
 	window     *window
+	unpack     unpacker
 	fetch      fetcher
 	end        shardEnd
 	seek       *moveReader // under way
@@ -185,6 +187,10 @@ func (r *reader) newGeneration() {
 	r.generation = nextGeneration()
 	r.window = newWindow(r.how.windowRecords, r.how.windowBytes, r.how.perKeyOrder)
 	r.window.settled = settled
+	r.unpack = unpacker{
+		stream: r.how.stream.spelling, shard: r.shard.id, generation: r.generation, policy: r.how.strays,
+		keys: kpl.ParseRange(r.shard.startingKey, r.shard.endingKey), stray: strays{count: r.unpack.stray.count},
+	}
 	r.spent = make(map[uint64]uint64)
 	r.fetch.abandon()
 	r.end = shardEnd{}
@@ -340,8 +346,8 @@ func (r *reader) stopSelf(c actor.Context, m readerEnded) {
 func (r *reader) status() *messages.ShardStatus {
 	return &messages.ShardStatus{
 		ShardId: r.shard.id, State: r.state, Owner: r.lease.lease.Owner, Checkpoint: r.lease.lease.Checkpoint.String(),
-		MillisBehindLatest: r.fetch.behind(), InFlight: int64(r.window.out), Buffered: int64(r.window.buffered()),
-		Settled: r.window.settled,
+		MillisBehindLatest: r.fetch.behind(), InFlight: int64(r.window.out), Buffered: int64(r.window.buffered() + len(r.unpack.queue)),
+		Settled: r.window.settled, Stray: r.unpack.stray.count,
 	}
 }
 

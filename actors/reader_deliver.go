@@ -110,6 +110,7 @@ func (r *reader) afterSettled(c actor.Context) {
 		return
 	}
 	r.armRetry()
+	r.unpackMore(c)
 	r.deliver(c)
 	r.checkpointSoon()
 	r.checkShardEnd()

@@ -114,7 +114,7 @@ func (r *reader) afterEnd(c actor.Context) {
 
 // checkShardEnd writes SHARD_END once everything read is settled. It is a step of its own, taken also when no record was read.
 func (r *reader) checkShardEnd() {
-	if r.end.reached && r.window.empty() && !r.lease.shardEnd {
+	if r.end.reached && r.window.empty() && !r.unpack.waiting() && !r.lease.shardEnd {
 		r.lease.shardEnd = true
 		r.writeLease()
 	}

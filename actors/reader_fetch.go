@@ -2,8 +2,11 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -11,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
+	"github.com/protokinesis/protokinesis/internal/kpl"
 	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
 )
@@ -92,26 +96,15 @@ func (f *fetcher) iteratorInput() *kinesis.GetShardIteratorInput {
 		case leasestore.KindTimestamp:
 			in.ShardIteratorType = types.ShardIteratorTypeAtTimestamp
 			in.Timestamp = aws.Time(f.position.Time())
-		case leasestore.KindBefore:
+		case leasestore.KindBefore, leasestore.KindSequence:
+			// After a checkpoint too, as it may be within an aggregated record. What of the record is settled is dropped again.
 			in.ShardIteratorType = types.ShardIteratorTypeAtSequenceNumber
-			in.StartingSequenceNumber = aws.String(sequence)
-		case leasestore.KindSequence:
-			in.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber
 			in.StartingSequenceNumber = aws.String(sequence)
 		case leasestore.KindNone, leasestore.KindTrimHorizon, leasestore.KindShardEnd:
 			in.ShardIteratorType = types.ShardIteratorTypeTrimHorizon
 		}
 	}
 	return in
-}
-
-// after is the last record that is settled or read: what comes again at or below it is dropped.
-func (f *fetcher) after() string {
-	if f.lastRead == "" && f.position.Kind() == leasestore.KindSequence {
-		sequence, _ := f.position.Sequence()
-		return sequence
-	}
-	return f.lastRead
 }
 
 // openIterator asks for an iterator. The tip is asked for once, whatever comes of it: later tries open at the instant that
@@ -210,7 +203,7 @@ func (r *reader) fetchMore() { r.fetchAfter(0) }
 func (r *reader) fetchAfter(adding int) {
 	f := &r.fetch
 	room := r.window.roomAfter(adding)
-	if f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || room == 0 || r.state != stateReading {
+	if r.unpack.waiting() || f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || room == 0 || r.state != stateReading {
 		return
 	}
 	now := time.Now()
@@ -262,16 +255,16 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 		return
 	}
 	r.recovered()
-	page := pageSpec{
-		generation: r.generation, stream: r.how.stream.spelling, shard: r.shard.id, after: f.after(), firstID: r.window.nextID(),
-	}
 	f.lag, f.asked = aws.ToInt64(m.out.MillisBehindLatest), true
 	f.iterator = aws.ToString(m.out.NextShardIterator)
 	if f.iterator != "" && f.lag == 0 && len(m.out.Records) < m.limit {
 		f.next = time.Now().Add(f.idle(r.how.pollInterval))
 	}
-	r.fetchAfter(len(m.out.Records)) // the next page is on its way while this one is delivered
-	r.take(page.fetched(m.out), m.continuation)
+	if !r.unpack.waiting() && !slices.ContainsFunc(m.out.Records, aggregated) {
+		r.fetchAfter(len(m.out.Records)) // the next page is on its way while this one is delivered
+	}
+	r.take(m.out.Records, m.continuation)
+	r.unpackMore(c)
 	if f.iterator == "" {
 		f.drop()
 		r.onEndCandidate(m.out.ChildShards)
@@ -280,16 +273,53 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	r.fetchMore()
 }
 
-// take adds a page to the window.
-func (r *reader) take(page []messages.Delivery, continuation string) {
-	for i := range page {
-		r.window.add(&page[i])
+// aggregated: how many user records it holds is known only when it is unpacked.
+func aggregated(rec types.Record) bool { return kpl.MayBeAggregated(rec.Data) }
+
+// take adds a page to what is to be unpacked. From then on it is read: an iterator is opened behind it.
+func (r *reader) take(records []types.Record, continuation string) {
+	f := &r.fetch
+	if f.lastRead == "" {
+		r.unpack.done = placeAt(f.position)
 	}
-	if n := len(page); n > 0 {
-		r.fetch.lastRead = page[n-1].SequenceNumber
+	r.unpack.add(records)
+	if n := len(records); n > 0 {
+		last := aws.ToString(records[n-1].SequenceNumber)
+		if r.unpack.done.wanted(last) != wholeRecord && (f.lastRead == "" || leasestore.CompareSequence(last, f.lastRead) > 0) {
+			f.lastRead = last
+		}
 	}
 	if continuation != "" {
-		r.fetch.lastRead = continuation
+		f.lastRead = continuation
+	}
+}
+
+// unpackMore fills the window from what has been read.
+func (r *reader) unpackMore(c actor.Context) {
+	for r.unpack.waiting() && !r.unpack.stray.stuck && (r.window.room() > 0 || r.window.empty()) {
+		before := r.unpack.stray.count
+		page := r.unpack.more(r.window.room(), r.window.nextID())
+		for i := range page {
+			r.window.add(&page[i])
+		}
+		if r.unpack.stray.count != before {
+			r.onStrays(c, before)
+		}
+	}
+}
+
+// onStrays says that there are strays, though not for each.
+func (r *reader) onStrays(c actor.Context, before int64) {
+	s := &r.unpack.stray
+	if bits.Len64(uint64(s.count)) != bits.Len64(uint64(before)) { //nolint:gosec // a count; told at 1, 2, 4, 8 …
+		r.log().Warn("user records whose hash key lies outside the shard", slog.Int64("so_far", s.count), slog.String("at", s.at.String()))
+	}
+	if s.stuck {
+		r.tell(c, &Error{
+			Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: r.how.stream.spelling, Shard: r.shard.id,
+			Text:   fmt.Sprintf("the user record %s has a hash key outside the shard, which stops here", s.at),
+			Advice: "seek past it, or subscribe with another policy for stray records",
+		})
 	}
 }
 

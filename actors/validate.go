@@ -92,6 +92,8 @@ type reading struct {
 	perKeyOrder        bool
 	maxAttempts        int32
 	deadLetter         string
+	strays             messages.StrayRecords
+	onRecreated        messages.OnRecreated
 	consumer           string // the registered consumer, with enhanced fan-out
 	retryBackoff       time.Duration
 	pollInterval       time.Duration
@@ -117,6 +119,7 @@ func checkDescriptor(d *messages.StreamDescriptor, t Timings) (reading, *Error) 
 		windowRecords: defaultWindow, windowBytes: defaultWindowBytes, perKeyOrder: d.GetPerKeyOrder(),
 		maxAttempts: d.GetMaxAttempts(), deadLetter: d.GetDeadLetter(), retryBackoff: defaultRetryBackoff,
 		pollInterval: t.PollInterval, checkpointInterval: t.CheckpointInterval,
+		strays: d.GetStrayRecords(), onRecreated: d.GetOnRecreated(),
 	}
 	name := ref.spelling
 	if d.CreateIfMissing != nil && d.GetCreateIfMissing() < 1 {
@@ -139,6 +142,12 @@ func checkDescriptor(d *messages.StreamDescriptor, t Timings) (reading, *Error) 
 	}
 	if d.GetMaxAttempts() < 0 {
 		return reading{}, invalid(name, "max_attempts", "is %d: it can't be negative", d.GetMaxAttempts())
+	}
+	if _, known := messages.StrayRecords_name[int32(r.strays)]; !known {
+		return reading{}, invalid(name, "stray_records", "%d is no policy", r.strays)
+	}
+	if _, known := messages.OnRecreated_name[int32(r.onRecreated)]; !known {
+		return reading{}, invalid(name, "on_recreated", "%d is no policy", r.onRecreated)
 	}
 	if err := checkDurations(name, d, &r); err != nil {
 		return reading{}, err

@@ -612,7 +612,9 @@ type ShardStatus struct {
 	// Records read and not delivered yet.
 	Buffered int64 `protobuf:"varint,10,opt,name=buffered,proto3" json:"buffered,omitempty"`
 	// Records settled (acked or dropped) since the reader started.
-	Settled       int64 `protobuf:"varint,11,opt,name=settled,proto3" json:"settled,omitempty"`
+	Settled int64 `protobuf:"varint,11,opt,name=settled,proto3" json:"settled,omitempty"`
+	// User records of aggregated records whose hash key lies outside the shard, since the reader started.
+	Stray         int64 `protobuf:"varint,12,opt,name=stray,proto3" json:"stray,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -724,6 +726,13 @@ func (x *ShardStatus) GetSettled() int64 {
 	return 0
 }
 
+func (x *ShardStatus) GetStray() int64 {
+	if x != nil {
+		return x.Stray
+	}
+	return 0
+}
+
 // PublisherStatus is one stream that is published to.
 type PublisherStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -821,7 +830,7 @@ const file_messages_broker_proto_rawDesc = "" +
 	"\fsubscription\x18\x01 \x01(\v2\n" +
 	".actor.PIDR\fsubscription\x12\x16\n" +
 	"\x06stream\x18\x02 \x01(\tR\x06stream\x120\n" +
-	"\x06shards\x18\x03 \x03(\v2\x18.messages.v1.ShardStatusR\x06shards\"\x80\x03\n" +
+	"\x06shards\x18\x03 \x03(\v2\x18.messages.v1.ShardStatusR\x06shards\"\x96\x03\n" +
 	"\vShardStatus\x12\x19\n" +
 	"\bshard_id\x18\x01 \x01(\tR\ashardId\x12\x18\n" +
 	"\aparents\x18\x02 \x03(\tR\aparents\x12*\n" +
@@ -836,7 +845,8 @@ const file_messages_broker_proto_rawDesc = "" +
 	"\tin_flight\x18\t \x01(\x03R\binFlight\x12\x1a\n" +
 	"\bbuffered\x18\n" +
 	" \x01(\x03R\bbuffered\x12\x18\n" +
-	"\asettled\x18\v \x01(\x03R\asettled\"h\n" +
+	"\asettled\x18\v \x01(\x03R\asettled\x12\x14\n" +
+	"\x05stray\x18\f \x01(\x03R\x05stray\"h\n" +
 	"\x0fPublisherStatus\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x18\n" +
 	"\apending\x18\x02 \x01(\x03R\apending\x12#\n" +

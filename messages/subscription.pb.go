@@ -25,6 +25,121 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// OnRecreated says what becomes of a subscription whose stream was deleted and created again. The checkpoints of before are of another
+// stream and are not used in any case.
+type OnRecreated int32
+
+const (
+	// As ON_RECREATED_FAIL.
+	OnRecreated_ON_RECREATED_UNSPECIFIED OnRecreated = 0
+	// Subscribe is answered by Error STREAM; a subscription that is open ends with a fatal SubscriptionError. An explicit start_at of the whole stream needs
+	// no checkpoints, so with it Subscribe succeeds.
+	OnRecreated_ON_RECREATED_FAIL OnRecreated = 1
+	// Start over at the oldest record of the new stream. An open subscription goes on by itself, after a SubscriptionError that tells so, and
+	// outlives the time in which the stream does not exist.
+	OnRecreated_ON_RECREATED_RESET OnRecreated = 2
+)
+
+// Enum value maps for OnRecreated.
+var (
+	OnRecreated_name = map[int32]string{
+		0: "ON_RECREATED_UNSPECIFIED",
+		1: "ON_RECREATED_FAIL",
+		2: "ON_RECREATED_RESET",
+	}
+	OnRecreated_value = map[string]int32{
+		"ON_RECREATED_UNSPECIFIED": 0,
+		"ON_RECREATED_FAIL":        1,
+		"ON_RECREATED_RESET":       2,
+	}
+)
+
+func (x OnRecreated) Enum() *OnRecreated {
+	p := new(OnRecreated)
+	*p = x
+	return p
+}
+
+func (x OnRecreated) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OnRecreated) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_subscription_proto_enumTypes[0].Descriptor()
+}
+
+func (OnRecreated) Type() protoreflect.EnumType {
+	return &file_messages_subscription_proto_enumTypes[0]
+}
+
+func (x OnRecreated) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OnRecreated.Descriptor instead.
+func (OnRecreated) EnumDescriptor() ([]byte, []int) {
+	return file_messages_subscription_proto_rawDescGZIP(), []int{0}
+}
+
+// StrayRecords says what to do with a user record whose hash key (its explicit hash key, else the MD5 of its partition key) lies outside the
+// range of the shard it was read from. Producers that aggregate write such records for a while after a reshard. They are counted
+// in ShardStatus whatever is done.
+type StrayRecords int32
+
+const (
+	// As STRAY_RECORDS_DELIVER.
+	StrayRecords_STRAY_RECORDS_UNSPECIFIED StrayRecords = 0
+	// Deliver it as any other: nothing is lost, and its order is that of the shard it is in.
+	StrayRecords_STRAY_RECORDS_DELIVER StrayRecords = 1
+	// Skip it. KCL skips them, and with them all other user records of the same Kinesis record; here the others are delivered.
+	StrayRecords_STRAY_RECORDS_DROP StrayRecords = 2
+	// Stop reading the shard before it and tell the subscriber, who may seek past it. Other shards go on.
+	StrayRecords_STRAY_RECORDS_ERROR StrayRecords = 3
+)
+
+// Enum value maps for StrayRecords.
+var (
+	StrayRecords_name = map[int32]string{
+		0: "STRAY_RECORDS_UNSPECIFIED",
+		1: "STRAY_RECORDS_DELIVER",
+		2: "STRAY_RECORDS_DROP",
+		3: "STRAY_RECORDS_ERROR",
+	}
+	StrayRecords_value = map[string]int32{
+		"STRAY_RECORDS_UNSPECIFIED": 0,
+		"STRAY_RECORDS_DELIVER":     1,
+		"STRAY_RECORDS_DROP":        2,
+		"STRAY_RECORDS_ERROR":       3,
+	}
+)
+
+func (x StrayRecords) Enum() *StrayRecords {
+	p := new(StrayRecords)
+	*p = x
+	return p
+}
+
+func (x StrayRecords) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StrayRecords) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_subscription_proto_enumTypes[1].Descriptor()
+}
+
+func (StrayRecords) Type() protoreflect.EnumType {
+	return &file_messages_subscription_proto_enumTypes[1]
+}
+
+func (x StrayRecords) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StrayRecords.Descriptor instead.
+func (StrayRecords) EnumDescriptor() ([]byte, []int) {
+	return file_messages_subscription_proto_rawDescGZIP(), []int{1}
+}
+
 // Subscribe asks a connected broker to read a stream. Anyone may send it. Answered by Subscribed once every shard this node
 // may take now has its first iterator, so that a record published after Subscribed is read (first deliveries may come before it); else by Error: INVALID (before any
 // request to AWS), STREAM, CONFIG, TIMEOUT, NOT_CONNECTED.
@@ -123,7 +238,11 @@ type StreamDescriptor struct {
 	// Read by enhanced fan-out (SubscribeToShard) instead of GetRecords; needs consumer_name.
 	EnhancedFanOut bool `protobuf:"varint,13,opt,name=enhanced_fan_out,json=enhancedFanOut,proto3" json:"enhanced_fan_out,omitempty"`
 	// The registered consumer's name for enhanced fan-out.
-	ConsumerName  string `protobuf:"bytes,14,opt,name=consumer_name,json=consumerName,proto3" json:"consumer_name,omitempty"`
+	ConsumerName string `protobuf:"bytes,14,opt,name=consumer_name,json=consumerName,proto3" json:"consumer_name,omitempty"`
+	// What to do when the stream was deleted and created again under its name since its leases were written. Default: fail.
+	OnRecreated OnRecreated `protobuf:"varint,16,opt,name=on_recreated,json=onRecreated,proto3,enum=messages.v1.OnRecreated" json:"on_recreated,omitempty"`
+	// What to do with user records of aggregated records whose hash key lies outside the shard. Default: deliver.
+	StrayRecords  StrayRecords `protobuf:"varint,17,opt,name=stray_records,json=strayRecords,proto3,enum=messages.v1.StrayRecords" json:"stray_records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -254,6 +373,20 @@ func (x *StreamDescriptor) GetConsumerName() string {
 		return x.ConsumerName
 	}
 	return ""
+}
+
+func (x *StreamDescriptor) GetOnRecreated() OnRecreated {
+	if x != nil {
+		return x.OnRecreated
+	}
+	return OnRecreated_ON_RECREATED_UNSPECIFIED
+}
+
+func (x *StreamDescriptor) GetStrayRecords() StrayRecords {
+	if x != nil {
+		return x.StrayRecords
+	}
+	return StrayRecords_STRAY_RECORDS_UNSPECIFIED
 }
 
 // Position is a place in a stream.
@@ -952,7 +1085,7 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"subscriber\x18\x02 \x01(\v2\n" +
 	".actor.PIDR\n" +
 	"subscriber\x12 \n" +
-	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\xcd\x05\n" +
+	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\xca\x06\n" +
 	"\x10StreamDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\bstart_at\x18\x02 \x01(\v2\x15.messages.v1.PositionR\astartAt\x12/\n" +
@@ -970,7 +1103,9 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"\rpoll_interval\x18\v \x01(\v2\x19.google.protobuf.DurationR\fpollInterval\x12J\n" +
 	"\x13checkpoint_interval\x18\f \x01(\v2\x19.google.protobuf.DurationR\x12checkpointInterval\x12(\n" +
 	"\x10enhanced_fan_out\x18\r \x01(\bR\x0eenhancedFanOut\x12#\n" +
-	"\rconsumer_name\x18\x0e \x01(\tR\fconsumerNameB\x14\n" +
+	"\rconsumer_name\x18\x0e \x01(\tR\fconsumerName\x12;\n" +
+	"\fon_recreated\x18\x10 \x01(\x0e2\x18.messages.v1.OnRecreatedR\vonRecreated\x12>\n" +
+	"\rstray_records\x18\x11 \x01(\x0e2\x19.messages.v1.StrayRecordsR\fstrayRecordsB\x14\n" +
 	"\x12_create_if_missingB\r\n" +
 	"\v_batch_sizeB\x11\n" +
 	"\x0f_window_recordsB\x0f\n" +
@@ -1018,7 +1153,16 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"B\n" +
 	"\x06Sought\x12\x16\n" +
 	"\x06shards\x18\x01 \x03(\tR\x06shards\x12 \n" +
-	"\vcorrelation\x18\x02 \x01(\x04R\vcorrelationB/Z-github.com/protokinesis/protokinesis/messagesb\x06proto3"
+	"\vcorrelation\x18\x02 \x01(\x04R\vcorrelation*Z\n" +
+	"\vOnRecreated\x12\x1c\n" +
+	"\x18ON_RECREATED_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11ON_RECREATED_FAIL\x10\x01\x12\x16\n" +
+	"\x12ON_RECREATED_RESET\x10\x02*y\n" +
+	"\fStrayRecords\x12\x1d\n" +
+	"\x19STRAY_RECORDS_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15STRAY_RECORDS_DELIVER\x10\x01\x12\x16\n" +
+	"\x12STRAY_RECORDS_DROP\x10\x02\x12\x17\n" +
+	"\x13STRAY_RECORDS_ERROR\x10\x03B/Z-github.com/protokinesis/protokinesis/messagesb\x06proto3"
 
 var (
 	file_messages_subscription_proto_rawDescOnce sync.Once
@@ -1032,46 +1176,51 @@ func file_messages_subscription_proto_rawDescGZIP() []byte {
 	return file_messages_subscription_proto_rawDescData
 }
 
+var file_messages_subscription_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_messages_subscription_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_messages_subscription_proto_goTypes = []any{
-	(*Subscribe)(nil),           // 0: messages.v1.Subscribe
-	(*StreamDescriptor)(nil),    // 1: messages.v1.StreamDescriptor
-	(*Position)(nil),            // 2: messages.v1.Position
-	(*TrimHorizon)(nil),         // 3: messages.v1.TrimHorizon
-	(*Latest)(nil),              // 4: messages.v1.Latest
-	(*Timestamp)(nil),           // 5: messages.v1.Timestamp
-	(*Sequence)(nil),            // 6: messages.v1.Sequence
-	(*Subscribed)(nil),          // 7: messages.v1.Subscribed
-	(*SubscriptionError)(nil),   // 8: messages.v1.SubscriptionError
-	(*Unsubscribe)(nil),         // 9: messages.v1.Unsubscribe
-	(*Unsubscribed)(nil),        // 10: messages.v1.Unsubscribed
-	(*Seek)(nil),                // 11: messages.v1.Seek
-	(*Sought)(nil),              // 12: messages.v1.Sought
-	(*actor.PID)(nil),           // 13: actor.PID
-	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
-	(*Error)(nil),               // 15: messages.v1.Error
+	(OnRecreated)(0),            // 0: messages.v1.OnRecreated
+	(StrayRecords)(0),           // 1: messages.v1.StrayRecords
+	(*Subscribe)(nil),           // 2: messages.v1.Subscribe
+	(*StreamDescriptor)(nil),    // 3: messages.v1.StreamDescriptor
+	(*Position)(nil),            // 4: messages.v1.Position
+	(*TrimHorizon)(nil),         // 5: messages.v1.TrimHorizon
+	(*Latest)(nil),              // 6: messages.v1.Latest
+	(*Timestamp)(nil),           // 7: messages.v1.Timestamp
+	(*Sequence)(nil),            // 8: messages.v1.Sequence
+	(*Subscribed)(nil),          // 9: messages.v1.Subscribed
+	(*SubscriptionError)(nil),   // 10: messages.v1.SubscriptionError
+	(*Unsubscribe)(nil),         // 11: messages.v1.Unsubscribe
+	(*Unsubscribed)(nil),        // 12: messages.v1.Unsubscribed
+	(*Seek)(nil),                // 13: messages.v1.Seek
+	(*Sought)(nil),              // 14: messages.v1.Sought
+	(*actor.PID)(nil),           // 15: actor.PID
+	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
+	(*Error)(nil),               // 17: messages.v1.Error
 }
 var file_messages_subscription_proto_depIdxs = []int32{
-	1,  // 0: messages.v1.Subscribe.stream:type_name -> messages.v1.StreamDescriptor
-	13, // 1: messages.v1.Subscribe.subscriber:type_name -> actor.PID
-	2,  // 2: messages.v1.StreamDescriptor.start_at:type_name -> messages.v1.Position
-	14, // 3: messages.v1.StreamDescriptor.retry_backoff:type_name -> google.protobuf.Duration
-	14, // 4: messages.v1.StreamDescriptor.poll_interval:type_name -> google.protobuf.Duration
-	14, // 5: messages.v1.StreamDescriptor.checkpoint_interval:type_name -> google.protobuf.Duration
-	3,  // 6: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
-	4,  // 7: messages.v1.Position.latest:type_name -> messages.v1.Latest
-	5,  // 8: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
-	6,  // 9: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
-	13, // 10: messages.v1.Subscribed.subscription:type_name -> actor.PID
-	13, // 11: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
-	15, // 12: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
-	14, // 13: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
-	2,  // 14: messages.v1.Seek.to:type_name -> messages.v1.Position
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	3,  // 0: messages.v1.Subscribe.stream:type_name -> messages.v1.StreamDescriptor
+	15, // 1: messages.v1.Subscribe.subscriber:type_name -> actor.PID
+	4,  // 2: messages.v1.StreamDescriptor.start_at:type_name -> messages.v1.Position
+	16, // 3: messages.v1.StreamDescriptor.retry_backoff:type_name -> google.protobuf.Duration
+	16, // 4: messages.v1.StreamDescriptor.poll_interval:type_name -> google.protobuf.Duration
+	16, // 5: messages.v1.StreamDescriptor.checkpoint_interval:type_name -> google.protobuf.Duration
+	0,  // 6: messages.v1.StreamDescriptor.on_recreated:type_name -> messages.v1.OnRecreated
+	1,  // 7: messages.v1.StreamDescriptor.stray_records:type_name -> messages.v1.StrayRecords
+	5,  // 8: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
+	6,  // 9: messages.v1.Position.latest:type_name -> messages.v1.Latest
+	7,  // 10: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
+	8,  // 11: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
+	15, // 12: messages.v1.Subscribed.subscription:type_name -> actor.PID
+	15, // 13: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
+	17, // 14: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
+	16, // 15: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
+	4,  // 16: messages.v1.Seek.to:type_name -> messages.v1.Position
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_messages_subscription_proto_init() }
@@ -1092,13 +1241,14 @@ func file_messages_subscription_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_subscription_proto_rawDesc), len(file_messages_subscription_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      2,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_messages_subscription_proto_goTypes,
 		DependencyIndexes: file_messages_subscription_proto_depIdxs,
+		EnumInfos:         file_messages_subscription_proto_enumTypes,
 		MessageInfos:      file_messages_subscription_proto_msgTypes,
 	}.Build()
 	File_messages_subscription_proto = out.File

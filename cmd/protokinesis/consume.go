@@ -16,7 +16,7 @@ import (
 type consumeCmd struct {
 	Stream streamName `arg:"" help:"The stream's name or ARN."`
 
-	From       position  `placeholder:"POSITION" help:"Where to start: tip, horizon (the oldest record), an RFC 3339 time, or SHARD@SEQUENCE. Default: the checkpoint, else the tip."`
+	From       position  `placeholder:"POSITION" help:"Where to start: tip, horizon (the oldest record), an RFC 3339 time, or SHARD@SEQUENCE[:SUB]. Default: the checkpoint, else the tip."`
 	LeaseStore storeName `default:"memory" placeholder:"STORE" help:"Where checkpoints are kept: memory or file:PATH (${default})."`
 	Owner      string    `placeholder:"ID" help:"The name of this consumer in the leases. Default: the host's."`
 
@@ -25,6 +25,9 @@ type consumeCmd struct {
 
 	Output string `placeholder:"FORM" help:"How records are printed: text, json (a line each) or raw (the data and a newline). Default: text."`
 	Exec   string `placeholder:"CMD" help:"Run this shell command for each record instead, with the data on its standard input."`
+
+	OnRecreated recreated `placeholder:"POLICY" help:"When the stream was deleted and created again since the last run, or is during this one: fail, or reset to start over at its oldest record. Default: fail."`
+	Strays      strays    `placeholder:"POLICY" help:"Aggregated user records whose hash key lies outside their shard: deliver, drop, or error to stop the shard there. Default: deliver."`
 
 	CreateIfMissing *int           `placeholder:"N" help:"Create the stream with N shards if it does not exist."`
 	Parallel        int            `default:"1" placeholder:"N" help:"With --exec: commands running at a time per shard (${default})."`
@@ -100,6 +103,7 @@ func (c *consumeCmd) descriptor() *messages.StreamDescriptor {
 	if c.Window != nil {
 		options = append(options, protokinesis.Window(*c.Window))
 	}
+	options = append(options, protokinesis.OnRecreated(c.OnRecreated.policy), protokinesis.StrayRecords(c.Strays.policy))
 	d := protokinesis.Stream(string(c.Stream), options...)
 	if c.PollInterval != nil {
 		d.PollInterval = durationpb.New(*c.PollInterval)

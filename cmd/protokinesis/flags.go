@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,11 +79,13 @@ func (p *position) UnmarshalText(text []byte) error {
 		p.at = protokinesis.TrimHorizon()
 		return nil
 	}
-	if shard, sequence, ok := strings.Cut(s, "@"); ok {
-		if shard == "" || !leasestore.ValidSequence(sequence) {
-			return fmt.Errorf("%q is not SHARD@SEQUENCE, such as shardId-000000000000@4955", s)
+	if shard, record, ok := strings.Cut(s, "@"); ok {
+		sequence, subText, hasSub := strings.Cut(record, ":")
+		sub, err := strconv.ParseUint(subText, 10, 64)
+		if shard == "" || !leasestore.ValidSequence(sequence) || hasSub && err != nil {
+			return fmt.Errorf("%q is not SHARD@SEQUENCE, such as shardId-000000000000@4955, or SHARD@SEQUENCE:SUB", s)
 		}
-		p.at = protokinesis.AtSequence(shard, sequence)
+		p.at = protokinesis.AtSubSequence(shard, sequence, sub)
 		return nil
 	}
 	t, err := time.Parse(time.RFC3339, s)
@@ -114,6 +118,37 @@ func (s *storeName) UnmarshalText(text []byte) error {
 	}
 	s.path = path
 	return nil
+}
+
+// recreated is what --on-recreated names.
+type recreated struct{ policy messages.OnRecreated }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *recreated) UnmarshalText(text []byte) (err error) {
+	r.policy, err = oneOf(string(text), map[string]messages.OnRecreated{
+		"fail": protokinesis.FailOnRecreated, "reset": protokinesis.ResetOnRecreated,
+	})
+	return err
+}
+
+// strays is what --strays names.
+type strays struct{ policy messages.StrayRecords }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *strays) UnmarshalText(text []byte) (err error) {
+	p.policy, err = oneOf(string(text), map[string]messages.StrayRecords{
+		"deliver": protokinesis.DeliverStrays, "drop": protokinesis.DropStrays, "error": protokinesis.StopAtStrays,
+	})
+	return err
+}
+
+// oneOf is the value that a word stands for.
+func oneOf[T any](word string, values map[string]T) (T, error) {
+	value, ok := values[word]
+	if !ok {
+		return value, fmt.Errorf("%q is none of %s", word, strings.Join(slices.Sorted(maps.Keys(values)), ", "))
+	}
+	return value, nil
 }
 
 // readRate is the most reads per second of a shard, or off.

@@ -74,17 +74,17 @@ type record struct {
 
 // Numbers of the fields.
 const (
-	fieldKeys     protowire.Number = 1
-	fieldHashKeys protowire.Number = 2
-	fieldRecords  protowire.Number = 3
+	fieldKeys     = 1
+	fieldHashKeys = 2
+	fieldRecords  = 3
 
-	fieldKey     protowire.Number = 1
-	fieldHashKey protowire.Number = 2
-	fieldData    protowire.Number = 3
+	fieldKey     = 1
+	fieldHashKey = 2
+	fieldData    = 3
 )
 
 func (a *aggregate) read(body []byte) bool {
-	return eachField(body, func(number protowire.Number, _ uint64, value []byte, isBytes bool) bool {
+	return eachField(body, func(number int, _ uint64, value []byte, isBytes bool) bool {
 		if !isBytes {
 			return true // a field of another type than it should have is an unknown one
 		}
@@ -107,7 +107,7 @@ func (a *aggregate) read(body []byte) bool {
 
 // read reads a Record; of a field that is there twice, the last counts.
 func (r *record) read(body []byte) bool {
-	ok := eachField(body, func(number protowire.Number, n uint64, value []byte, isBytes bool) bool {
+	ok := eachField(body, func(number int, n uint64, value []byte, isBytes bool) bool {
 		switch {
 		case number == fieldKey && !isBytes:
 			r.key, r.hasKey = n, true
@@ -138,7 +138,7 @@ func (a *aggregate) resolve() ([]UserRecord, bool) {
 
 // eachField calls visit for the varint and bytes fields of a message and passes over the others. It is false when
 // the message can't be read, or visit is.
-func eachField(body []byte, visit func(number protowire.Number, n uint64, value []byte, isBytes bool) bool) bool {
+func eachField(body []byte, visit func(number int, n uint64, value []byte, isBytes bool) bool) bool {
 	for len(body) > 0 {
 		number, wireType, size := protowire.ConsumeTag(body)
 		if size < 0 {
@@ -161,7 +161,7 @@ func eachField(body []byte, visit func(number protowire.Number, n uint64, value 
 		default:
 			return false
 		}
-		if size < 0 || !visit(number, n, value, wireType == protowire.BytesType) {
+		if size < 0 || !visit(int(number), n, value, wireType == protowire.BytesType) {
 			return false
 		}
 		body = body[size:]

@@ -22,10 +22,10 @@ import (
 const golden = "f3899ac20a05616c7068610a04626574610a08c3bc6d6cc3a47574121431323334353637383930313233343536373839301a0908001a0566697273741a0c080110001a067365636f6e" +
 	"641a0408001a001a0c08021a08746869726420ff001cc4cc761c0cff78efbce7e01b2bcee2"
 
-func goldenRecord(t testing.TB) []byte {
-	t.Helper()
+func goldenRecord(tb testing.TB) []byte {
+	tb.Helper()
 	data, err := hex.DecodeString(golden)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return data
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // Aggregate is an aggregated record of the given user records.
-func Aggregate(t testing.TB, users ...kpl.UserRecord) []byte {
-	t.Helper()
+func Aggregate(tb testing.TB, users ...kpl.UserRecord) []byte {
+	tb.Helper()
 	var m records.AggregatedRecord
 	for _, u := range users {
 		r := &records.Record{Data: u.Data, PartitionKeyIndex: index(&m.PartitionKeyTable, u.PartitionKey)}
@@ -27,14 +27,14 @@ func Aggregate(t testing.TB, users ...kpl.UserRecord) []byte {
 		}
 		m.Records = append(m.Records, r)
 	}
-	return Message(t, &m)
+	return Message(tb, &m)
 }
 
 // Message is the aggregated record of a message, whatever it says.
-func Message(t testing.TB, m *records.AggregatedRecord) []byte {
-	t.Helper()
+func Message(tb testing.TB, m *records.AggregatedRecord) []byte {
+	tb.Helper()
 	body, err := proto.Marshal(m)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return Wrap(body)
 }
 
@@ -51,5 +51,5 @@ func index(table *[]string, value string) *uint64 {
 		at = len(*table)
 		*table = append(*table, value)
 	}
-	return proto.Uint64(uint64(at)) //nolint:gosec // an index
+	return new(uint64(at)) //nolint:gosec // an index
 }
