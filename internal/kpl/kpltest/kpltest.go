@@ -51,5 +51,5 @@ func index(table *[]string, value string) *uint64 {
 		at = len(*table)
 		*table = append(*table, value)
 	}
-	return new(uint64(at)) //nolint:gosec // an index
+	return new(uint64(at))
 }
