@@ -206,9 +206,12 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 // are about to be moved (moving).
 func (co *coordinator) decide(moving bool) map[string]decision {
 	l := newLineage(nil, nil, co.state, co.state.Tip && (co.state.Version == 0 || moving))
+	l.relaxed, l.assumed = co.how.relaxed, make(map[string]bool)
 	for id, s := range co.shards {
 		l.shards[id] = s.shard
 		lease := s.lease
+		row := co.rows[id]
+		l.assumed[id] = row.Counter == 0 || row.Seek != co.state.Seek
 		if s.reader != nil && !moving && (lease.Counter == 0 || lease.Seek != co.state.Seek || lease.Checkpoint.IsZero()) {
 			lease.Counter, lease.Seek, lease.Checkpoint = max(1, lease.Counter), co.state.Seek, s.decision.start
 		}

@@ -90,6 +90,7 @@ type reading struct {
 	windowRecords      int
 	windowBytes        int
 	perKeyOrder        bool
+	relaxed            bool // children do not wait for their parents
 	maxAttempts        int32
 	deadLetter         string
 	consumer           string // the registered consumer, with enhanced fan-out
@@ -117,6 +118,7 @@ func checkDescriptor(d *messages.StreamDescriptor, t Timings) (reading, *Error) 
 		windowRecords: defaultWindow, windowBytes: defaultWindowBytes, perKeyOrder: d.GetPerKeyOrder(),
 		maxAttempts: d.GetMaxAttempts(), deadLetter: d.GetDeadLetter(), retryBackoff: defaultRetryBackoff,
 		pollInterval: t.PollInterval, checkpointInterval: t.CheckpointInterval,
+		relaxed: d.GetOrdering() == messages.Ordering_ORDERING_RELAXED,
 	}
 	name := ref.spelling
 	if d.CreateIfMissing != nil && d.GetCreateIfMissing() < 1 {
@@ -139,6 +141,9 @@ func checkDescriptor(d *messages.StreamDescriptor, t Timings) (reading, *Error) 
 	}
 	if d.GetMaxAttempts() < 0 {
 		return reading{}, invalid(name, "max_attempts", "is %d: it can't be negative", d.GetMaxAttempts())
+	}
+	if _, known := messages.Ordering_name[int32(d.GetOrdering())]; !known {
+		return reading{}, invalid(name, "ordering", "is %d, which is neither strict nor relaxed", d.GetOrdering())
 	}
 	if err := checkDurations(name, d, &r); err != nil {
 		return reading{}, err

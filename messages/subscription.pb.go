@@ -25,6 +25,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Ordering says what is kept of the order of a partition key's records across a reshard.
+type Ordering int32
+
+const (
+	// STRICT.
+	Ordering_ORDERING_UNSPECIFIED Ordering = 0
+	// A child shard is read once its parents are read to their end and settled, so a key's records come in the order they were stored in.
+	Ordering_ORDERING_STRICT Ordering = 1
+	// A child shard is read at once, beside its parents, from its first record. No record is left out, but the records of a key that were stored
+	// after a reshard may come before those of before it.
+	Ordering_ORDERING_RELAXED Ordering = 2
+)
+
+// Enum value maps for Ordering.
+var (
+	Ordering_name = map[int32]string{
+		0: "ORDERING_UNSPECIFIED",
+		1: "ORDERING_STRICT",
+		2: "ORDERING_RELAXED",
+	}
+	Ordering_value = map[string]int32{
+		"ORDERING_UNSPECIFIED": 0,
+		"ORDERING_STRICT":      1,
+		"ORDERING_RELAXED":     2,
+	}
+)
+
+func (x Ordering) Enum() *Ordering {
+	p := new(Ordering)
+	*p = x
+	return p
+}
+
+func (x Ordering) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Ordering) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_subscription_proto_enumTypes[0].Descriptor()
+}
+
+func (Ordering) Type() protoreflect.EnumType {
+	return &file_messages_subscription_proto_enumTypes[0]
+}
+
+func (x Ordering) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Ordering.Descriptor instead.
+func (Ordering) EnumDescriptor() ([]byte, []int) {
+	return file_messages_subscription_proto_rawDescGZIP(), []int{0}
+}
+
 // Subscribe asks a connected broker to read a stream. Anyone may send it. Answered by Subscribed once every shard this node
 // may take now has its first iterator, so that a record published after Subscribed is read (first deliveries may come before it); else by Error: INVALID (before any
 // request to AWS), STREAM, CONFIG, TIMEOUT, NOT_CONNECTED.
@@ -123,7 +177,9 @@ type StreamDescriptor struct {
 	// Read by enhanced fan-out (SubscribeToShard) instead of GetRecords; needs consumer_name.
 	EnhancedFanOut bool `protobuf:"varint,13,opt,name=enhanced_fan_out,json=enhancedFanOut,proto3" json:"enhanced_fan_out,omitempty"`
 	// The registered consumer's name for enhanced fan-out.
-	ConsumerName  string `protobuf:"bytes,14,opt,name=consumer_name,json=consumerName,proto3" json:"consumer_name,omitempty"`
+	ConsumerName string `protobuf:"bytes,14,opt,name=consumer_name,json=consumerName,proto3" json:"consumer_name,omitempty"`
+	// Whether the shards of a split or merge wait for those they came from. Default: STRICT.
+	Ordering      Ordering `protobuf:"varint,15,opt,name=ordering,proto3,enum=messages.v1.Ordering" json:"ordering,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -254,6 +310,13 @@ func (x *StreamDescriptor) GetConsumerName() string {
 		return x.ConsumerName
 	}
 	return ""
+}
+
+func (x *StreamDescriptor) GetOrdering() Ordering {
+	if x != nil {
+		return x.Ordering
+	}
+	return Ordering_ORDERING_UNSPECIFIED
 }
 
 // Position is a place in a stream.
@@ -952,7 +1015,7 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"subscriber\x18\x02 \x01(\v2\n" +
 	".actor.PIDR\n" +
 	"subscriber\x12 \n" +
-	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\xcd\x05\n" +
+	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\x80\x06\n" +
 	"\x10StreamDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\bstart_at\x18\x02 \x01(\v2\x15.messages.v1.PositionR\astartAt\x12/\n" +
@@ -970,7 +1033,8 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"\rpoll_interval\x18\v \x01(\v2\x19.google.protobuf.DurationR\fpollInterval\x12J\n" +
 	"\x13checkpoint_interval\x18\f \x01(\v2\x19.google.protobuf.DurationR\x12checkpointInterval\x12(\n" +
 	"\x10enhanced_fan_out\x18\r \x01(\bR\x0eenhancedFanOut\x12#\n" +
-	"\rconsumer_name\x18\x0e \x01(\tR\fconsumerNameB\x14\n" +
+	"\rconsumer_name\x18\x0e \x01(\tR\fconsumerName\x121\n" +
+	"\bordering\x18\x0f \x01(\x0e2\x15.messages.v1.OrderingR\borderingB\x14\n" +
 	"\x12_create_if_missingB\r\n" +
 	"\v_batch_sizeB\x11\n" +
 	"\x0f_window_recordsB\x0f\n" +
@@ -1018,7 +1082,11 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"B\n" +
 	"\x06Sought\x12\x16\n" +
 	"\x06shards\x18\x01 \x03(\tR\x06shards\x12 \n" +
-	"\vcorrelation\x18\x02 \x01(\x04R\vcorrelationB/Z-github.com/protokinesis/protokinesis/messagesb\x06proto3"
+	"\vcorrelation\x18\x02 \x01(\x04R\vcorrelation*O\n" +
+	"\bOrdering\x12\x18\n" +
+	"\x14ORDERING_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fORDERING_STRICT\x10\x01\x12\x14\n" +
+	"\x10ORDERING_RELAXED\x10\x02B/Z-github.com/protokinesis/protokinesis/messagesb\x06proto3"
 
 var (
 	file_messages_subscription_proto_rawDescOnce sync.Once
@@ -1032,46 +1100,49 @@ func file_messages_subscription_proto_rawDescGZIP() []byte {
 	return file_messages_subscription_proto_rawDescData
 }
 
+var file_messages_subscription_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_messages_subscription_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_messages_subscription_proto_goTypes = []any{
-	(*Subscribe)(nil),           // 0: messages.v1.Subscribe
-	(*StreamDescriptor)(nil),    // 1: messages.v1.StreamDescriptor
-	(*Position)(nil),            // 2: messages.v1.Position
-	(*TrimHorizon)(nil),         // 3: messages.v1.TrimHorizon
-	(*Latest)(nil),              // 4: messages.v1.Latest
-	(*Timestamp)(nil),           // 5: messages.v1.Timestamp
-	(*Sequence)(nil),            // 6: messages.v1.Sequence
-	(*Subscribed)(nil),          // 7: messages.v1.Subscribed
-	(*SubscriptionError)(nil),   // 8: messages.v1.SubscriptionError
-	(*Unsubscribe)(nil),         // 9: messages.v1.Unsubscribe
-	(*Unsubscribed)(nil),        // 10: messages.v1.Unsubscribed
-	(*Seek)(nil),                // 11: messages.v1.Seek
-	(*Sought)(nil),              // 12: messages.v1.Sought
-	(*actor.PID)(nil),           // 13: actor.PID
-	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
-	(*Error)(nil),               // 15: messages.v1.Error
+	(Ordering)(0),               // 0: messages.v1.Ordering
+	(*Subscribe)(nil),           // 1: messages.v1.Subscribe
+	(*StreamDescriptor)(nil),    // 2: messages.v1.StreamDescriptor
+	(*Position)(nil),            // 3: messages.v1.Position
+	(*TrimHorizon)(nil),         // 4: messages.v1.TrimHorizon
+	(*Latest)(nil),              // 5: messages.v1.Latest
+	(*Timestamp)(nil),           // 6: messages.v1.Timestamp
+	(*Sequence)(nil),            // 7: messages.v1.Sequence
+	(*Subscribed)(nil),          // 8: messages.v1.Subscribed
+	(*SubscriptionError)(nil),   // 9: messages.v1.SubscriptionError
+	(*Unsubscribe)(nil),         // 10: messages.v1.Unsubscribe
+	(*Unsubscribed)(nil),        // 11: messages.v1.Unsubscribed
+	(*Seek)(nil),                // 12: messages.v1.Seek
+	(*Sought)(nil),              // 13: messages.v1.Sought
+	(*actor.PID)(nil),           // 14: actor.PID
+	(*durationpb.Duration)(nil), // 15: google.protobuf.Duration
+	(*Error)(nil),               // 16: messages.v1.Error
 }
 var file_messages_subscription_proto_depIdxs = []int32{
-	1,  // 0: messages.v1.Subscribe.stream:type_name -> messages.v1.StreamDescriptor
-	13, // 1: messages.v1.Subscribe.subscriber:type_name -> actor.PID
-	2,  // 2: messages.v1.StreamDescriptor.start_at:type_name -> messages.v1.Position
-	14, // 3: messages.v1.StreamDescriptor.retry_backoff:type_name -> google.protobuf.Duration
-	14, // 4: messages.v1.StreamDescriptor.poll_interval:type_name -> google.protobuf.Duration
-	14, // 5: messages.v1.StreamDescriptor.checkpoint_interval:type_name -> google.protobuf.Duration
-	3,  // 6: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
-	4,  // 7: messages.v1.Position.latest:type_name -> messages.v1.Latest
-	5,  // 8: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
-	6,  // 9: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
-	13, // 10: messages.v1.Subscribed.subscription:type_name -> actor.PID
-	13, // 11: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
-	15, // 12: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
-	14, // 13: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
-	2,  // 14: messages.v1.Seek.to:type_name -> messages.v1.Position
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	2,  // 0: messages.v1.Subscribe.stream:type_name -> messages.v1.StreamDescriptor
+	14, // 1: messages.v1.Subscribe.subscriber:type_name -> actor.PID
+	3,  // 2: messages.v1.StreamDescriptor.start_at:type_name -> messages.v1.Position
+	15, // 3: messages.v1.StreamDescriptor.retry_backoff:type_name -> google.protobuf.Duration
+	15, // 4: messages.v1.StreamDescriptor.poll_interval:type_name -> google.protobuf.Duration
+	15, // 5: messages.v1.StreamDescriptor.checkpoint_interval:type_name -> google.protobuf.Duration
+	0,  // 6: messages.v1.StreamDescriptor.ordering:type_name -> messages.v1.Ordering
+	4,  // 7: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
+	5,  // 8: messages.v1.Position.latest:type_name -> messages.v1.Latest
+	6,  // 9: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
+	7,  // 10: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
+	14, // 11: messages.v1.Subscribed.subscription:type_name -> actor.PID
+	14, // 12: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
+	16, // 13: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
+	15, // 14: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
+	3,  // 15: messages.v1.Seek.to:type_name -> messages.v1.Position
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_messages_subscription_proto_init() }
@@ -1092,13 +1163,14 @@ func file_messages_subscription_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_subscription_proto_rawDesc), len(file_messages_subscription_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_messages_subscription_proto_goTypes,
 		DependencyIndexes: file_messages_subscription_proto_depIdxs,
+		EnumInfos:         file_messages_subscription_proto_enumTypes,
 		MessageInfos:      file_messages_subscription_proto_msgTypes,
 	}.Build()
 	File_messages_subscription_proto = out.File

@@ -27,6 +27,7 @@ type consumeCmd struct {
 	Exec   string `placeholder:"CMD" help:"Run this shell command for each record instead, with the data on its standard input."`
 
 	CreateIfMissing *int           `placeholder:"N" help:"Create the stream with N shards if it does not exist."`
+	Ordering        string         `default:"strict" enum:"strict,relaxed" placeholder:"strict|relaxed" help:"Whether the shards of a split or merge are read after those they came from, which keeps the order of a partition key, or beside them (${default})."`
 	Parallel        int            `default:"1" placeholder:"N" help:"With --exec: commands running at a time per shard (${default})."`
 	Window          *int           `placeholder:"N" help:"Records of a shard that are read ahead. Default: 1000."`
 	PollInterval    *time.Duration `placeholder:"DURATION" help:"Pause between reads of a shard that is read to its tip. Default: 1s."`
@@ -41,6 +42,8 @@ const (
 	defaultTTL = 10 * time.Second
 	// printBatch is the most records that are printed in one piece.
 	printBatch = 256
+	// orderingRelaxed is the value of --ordering that is not the default.
+	orderingRelaxed = "relaxed"
 )
 
 // Help is shown below the flags.
@@ -99,6 +102,9 @@ func (c *consumeCmd) descriptor() *messages.StreamDescriptor {
 	}
 	if c.Window != nil {
 		options = append(options, protokinesis.Window(*c.Window))
+	}
+	if c.Ordering == orderingRelaxed {
+		options = append(options, protokinesis.RelaxedOrdering())
 	}
 	d := protokinesis.Stream(string(c.Stream), options...)
 	if c.PollInterval != nil {
