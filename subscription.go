@@ -57,6 +57,12 @@ func PerKeyOrder() StreamOption {
 	return func(d *messages.StreamDescriptor) { d.PerKeyOrder = true }
 }
 
+// RelaxedOrdering lets the shards of a split or merge be read at once, beside those they came from, instead of after them. Nothing is left
+// out, but the order of a partition key's records is not kept across a reshard. Each shard's own order is.
+func RelaxedOrdering() StreamOption {
+	return func(d *messages.StreamDescriptor) { d.Ordering = messages.Ordering_ORDERING_RELAXED }
+}
+
 // EnhancedFanOut reads as a registered consumer, to which the service pushes at a rate of its own. The consumer is registered if it is
 // missing, and has leases and checkpoints of its own.
 func EnhancedFanOut(consumer string) StreamOption {

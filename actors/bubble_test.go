@@ -183,13 +183,14 @@ func (h handlerClient) Do(r *http.Request) (res *http.Response, err error) {
 // flakyStore is the memory store with an outage on demand and a log of writes.
 type flakyStore struct {
 	leasestore.Store
-	mu     sync.Mutex
-	fail   error
-	after  bool // fail after having written
-	delay  time.Duration
-	lists  time.Duration // how long List takes to answer, after having looked
-	writes map[string]int
-	seen   []leasestore.Lease
+	mu      sync.Mutex
+	fail    error
+	after   bool // fail after having written
+	delay   time.Duration
+	lists   time.Duration // how long List takes to answer, after having looked
+	refused string        // the shard whose lease can't be acquired
+	writes  map[string]int
+	seen    []leasestore.Lease
 }
 
 func newFlakyStore() *flakyStore {
@@ -255,7 +256,20 @@ func (s *flakyStore) write(ctx context.Context, op string, f func() (leasestore.
 	return l, err
 }
 
+// refuse makes acquisitions of a shard's lease fail, until refuse("").
+func (s *flakyStore) refuse(shard string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = shard
+}
+
 func (s *flakyStore) Acquire(ctx context.Context, l leasestore.Lease, owner string) (leasestore.Lease, error) {
+	s.mu.Lock()
+	refused := s.refused == l.Shard
+	s.mu.Unlock()
+	if refused {
+		return leasestore.Lease{}, errOutage
+	}
 	return s.write(ctx, "acquire", func() (leasestore.Lease, error) { return s.Store.Acquire(ctx, l, owner) })
 }
 

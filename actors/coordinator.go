@@ -55,8 +55,8 @@ type coordinator struct {
 	moving   bool                        // a seek's position is stored, and readers are about to be moved there
 	movedTo  int64                       // the seek that the readers have been moved to
 	awaited  map[string]*Error           // first pass: shards whose reader has not reported; then their trouble
-	warned   map[string]bool             // trimmed shards that were warned of
-	soonAt   time.Time                   // when timerSoon fires, if armed
+	audits   auditState
+	soonAt   time.Time // when timerSoon fires, if armed
 	scanning bool
 	rescan   bool // look again when the scan under way is done
 	listDue  bool
@@ -90,6 +90,7 @@ type shardInfo struct {
 	override   *leasestore.Checkpoint // start_at gave this shard a position
 	finished   bool                   // read to its end here, in the seek finishedIn
 	finishedIn int64
+	missed     int // listings in a row that did not show it
 	losses     int // readers in a row that ended without the lease
 	crashed    bool
 	failures   int
@@ -179,7 +180,7 @@ func (co *coordinator) begin(c actor.Context) {
 	co.fx, co.timers = newEffects(c, co.cfg.pool), newTimers[coordinatorTimer](c)
 	co.behavior = actor.NewBehavior()
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
-	co.shards, co.warned = make(map[string]*shardInfo), make(map[string]bool)
+	co.shards, co.audits = make(map[string]*shardInfo), auditState{told: make(map[string]bool)}
 	co.behavior.Become(co.opening)
 	co.opened = *co.restarted
 	c.Watch(co.subscriber)

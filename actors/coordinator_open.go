@@ -222,6 +222,7 @@ func (co *coordinator) open(c actor.Context) {
 	if first {
 		c.Send(c.Parent(), done)
 	}
+	co.audit(c, scanned{})
 	co.scheduleScans()
 	for _, s := range co.shards {
 		if s.losses > 0 || s.crashed {

@@ -21,6 +21,7 @@ type scanned struct {
 	state    leasestore.StreamState
 	leaseErr error
 	seenAt   time.Time
+	updating bool // the stream is being resharded; looked at only when something is missing
 }
 
 // scan looks at the leases, and at the shards when a listing is due. One is under way at a time.
@@ -31,10 +32,12 @@ func (co *coordinator) scan() {
 	}
 	co.scanning, co.rescan = true, false
 	client, store, ref, id, list := co.clients.Control, co.store, co.how.stream, co.found.id, co.listDue
+	doubtful := list && co.audits.doubtful()
 	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		m := scanned{listed: list}
 		if list {
 			m.shards, m.listErr = listShards(ctx, client, ref)
+			m.updating = doubtful && isUpdating(ctx, client, ref)
 		}
 		m.leases, m.leaseErr = store.List(ctx, id)
 		m.seenAt = time.Now()
@@ -71,6 +74,9 @@ func (co *coordinator) onScanned(c actor.Context, m scanned) {
 			co.follow(c)
 		}
 		co.reconcile(c)
+		if m.listed && m.listErr == nil {
+			co.audit(c, m)
+		}
 	}
 	if co.rescan {
 		co.scan()
@@ -101,6 +107,10 @@ func (co *coordinator) checkListing(c actor.Context, m scanned) {
 	}
 }
 
+// forgetAfter is how many listings in a row lack a shard before it is forgotten: children of a shard that is not listed do not wait for it, and
+// one page may get lost.
+const forgetAfter = 2
+
 // learn takes in what a scan saw. A shard that is listed no more is forgotten once nobody here reads it.
 func (co *coordinator) learn(m scanned) {
 	if m.listed && m.listErr == nil {
@@ -110,7 +120,9 @@ func (co *coordinator) learn(m scanned) {
 			co.know(s)
 		}
 		for id, s := range co.shards {
-			if !seen[id] && s.reader == nil && !co.isYoung(s) {
+			if seen[id] {
+				s.missed = 0
+			} else if s.missed++; s.missed >= forgetAfter && s.reader == nil && !co.isYoung(s) {
 				delete(co.shards, id)
 			}
 		}
@@ -121,7 +133,6 @@ func (co *coordinator) learn(m scanned) {
 		rows[lease.Shard] = lease
 	}
 	co.rows = rows
-	co.warnOfTrimmed()
 	for id, s := range co.shards {
 		row := rows[id]
 		if s.finished && s.finishedIn == co.state.Seek && !row.Checkpoint.IsShardEnd() {
@@ -134,18 +145,6 @@ func (co *coordinator) learn(m scanned) {
 	}
 	if co.state.Version == 0 {
 		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
-	}
-}
-
-// warnOfTrimmed says, once, which shards were trimmed away before they were read to their end. For their children they count as finished.
-func (co *coordinator) warnOfTrimmed() {
-	for id, row := range co.rows {
-		if _, listed := co.shards[id]; listed || row.Checkpoint.IsShardEnd() || co.warned[id] {
-			continue
-		}
-		co.warned[id] = true
-		co.log().Warn("a shard is listed no more and was not read to its end: its last records may be lost",
-			slog.String("shard", id), slog.String("checkpoint", row.Checkpoint.String()))
 	}
 }
 
@@ -206,9 +205,12 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 // are about to be moved (moving).
 func (co *coordinator) decide(moving bool) map[string]decision {
 	l := newLineage(nil, nil, co.state, co.state.Tip && (co.state.Version == 0 || moving))
+	l.relaxed, l.assumed = co.how.relaxed, make(map[string]bool)
 	for id, s := range co.shards {
 		l.shards[id] = s.shard
 		lease := s.lease
+		row := co.rows[id]
+		l.assumed[id] = row.Counter == 0 || row.Seek != co.state.Seek
 		if s.reader != nil && !moving && (lease.Counter == 0 || lease.Seek != co.state.Seek || lease.Checkpoint.IsZero()) {
 			lease.Counter, lease.Seek, lease.Checkpoint = max(1, lease.Counter), co.state.Seek, s.decision.start
 		}

@@ -17,6 +17,7 @@
 //	broker*.go              connect, subscribe, shut down
 //	coordinator*.go         open, scan and reconcile, seek, close
 //	lineage.go              which shards may start, and where (pure)
+//	audit.go retire.go      what a listing lacks; which leases nobody needs any more (pure)
 //	reader*.go page.go      lease, fetch, deliver, end, move; a page as deliveries
 //	window.go pacer.go      what is read and not settled, and the watermark; the pace of reads (pure)
 //	publisher.go outbox.go  publish; per-key order (pure)

@@ -48,6 +48,10 @@ type lineage struct {
 	// opening: the stream is being opened at the tip just now, for the first time or by a seek, and state.Start is this
 	// moment: a shard that is closed by now has nothing to read.
 	opening bool
+	// relaxed: children do not wait for their parents.
+	relaxed bool
+	// assumed are shards whose lease is taken for granted, as a reader is about to acquire it, and not seen yet.
+	assumed map[string]bool
 }
 
 func newLineage(shards []shard, leases []leasestore.Lease, state leasestore.StreamState, opening bool) *lineage {
@@ -74,6 +78,9 @@ func newLineage(shards []shard, leases []leasestore.Lease, state leasestore.Stre
 //     the stream for the first time, the tip for open shards. A shard closed by then is out of scope.
 //   - A shard without a checkpoint when others have one is the ancestor of one that was opened at the tip, and out of scope; or its
 //     own ancestors were trimmed away meanwhile, and then it starts at the oldest record.
+//
+// Relaxed, a child of a parent in scope starts where it would start after it, without waiting for its end. What it waits for, after an
+// opening at the tip, is that the parent has its lease: the last rule would take a parent without one for out of scope.
 func (l *lineage) decide() map[string]decision {
 	out := make(map[string]decision, len(l.shards))
 	leased := l.ancestorsOfLeased()
@@ -102,7 +109,10 @@ func (l *lineage) decideOne(s shard, out map[string]decision, leased map[string]
 		}
 		switch parent.verdict {
 		case verdictStart, verdictWait:
-			return decision{verdict: verdictWait}
+			if !l.mayStartBeside(id, parent) {
+				return decision{verdict: verdictWait}
+			}
+			inherits = true
 		case verdictFinished:
 			inherits = true
 		case verdictOutOfScope:
@@ -119,6 +129,15 @@ func (l *lineage) decideOne(s shard, out map[string]decision, leased map[string]
 	default:
 		return l.laterOpening(s, hasLease, beyondScope, leased)
 	}
+}
+
+// mayStartBeside reports whether the children of a parent that is not finished may be read already.
+func (l *lineage) mayStartBeside(parent string, d decision) bool {
+	if !l.relaxed || d.verdict != verdictStart {
+		return false
+	}
+	lease, leased := l.leases[parent]
+	return !l.state.Tip || leased && lease.Seek == l.state.Seek && !l.assumed[parent]
 }
 
 // inherited is where a child of a shard in scope starts. It did not exist when the stream was opened at the tip, so the

@@ -62,13 +62,20 @@ type lineageCase struct {
 	leases  []leasestore.Lease
 	state   leasestore.StreamState
 	opening bool
+	relaxed bool
+	assumed []string
 	want    map[string]string
 }
 
 func (c lineageCase) run(t *testing.T) {
 	t.Helper()
 	got := make(map[string]string)
-	for id, d := range newLineage(c.shards, c.leases, c.state, c.opening).decide() {
+	l := newLineage(c.shards, c.leases, c.state, c.opening)
+	l.relaxed, l.assumed = c.relaxed, make(map[string]bool)
+	for _, id := range c.assumed {
+		l.assumed[id] = true
+	}
+	for id, d := range l.decide() {
 		got[id] = decisionText(d)
 	}
 	require.Equal(t, c.want, got)

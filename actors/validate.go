@@ -90,6 +90,7 @@ type reading struct {
 	windowRecords      int
 	windowBytes        int
 	perKeyOrder        bool
+	relaxed            bool // children do not wait for their parents
 	maxAttempts        int32
 	deadLetter         string
 	strays             messages.StrayRecords
@@ -120,6 +121,7 @@ func checkDescriptor(d *messages.StreamDescriptor, t Timings) (reading, *Error) 
 		maxAttempts: d.GetMaxAttempts(), deadLetter: d.GetDeadLetter(), retryBackoff: defaultRetryBackoff,
 		pollInterval: t.PollInterval, checkpointInterval: t.CheckpointInterval,
 		strays: d.GetStrayRecords(), onRecreated: d.GetOnRecreated(),
+		relaxed: d.GetOrdering() == messages.Ordering_ORDERING_RELAXED,
 	}
 	name := ref.spelling
 	if d.CreateIfMissing != nil && d.GetCreateIfMissing() < 1 {
@@ -148,6 +150,9 @@ func checkDescriptor(d *messages.StreamDescriptor, t Timings) (reading, *Error) 
 	}
 	if _, known := messages.OnRecreated_name[int32(r.onRecreated)]; !known {
 		return reading{}, invalid(name, "on_recreated", "%d is no policy", r.onRecreated)
+	}
+	if _, known := messages.Ordering_name[int32(d.GetOrdering())]; !known {
+		return reading{}, invalid(name, "ordering", "is %d, which is neither strict nor relaxed", d.GetOrdering())
 	}
 	if err := checkDurations(name, d, &r); err != nil {
 		return reading{}, err

@@ -121,6 +121,8 @@ func TestDescriptorFieldsThatAreWrong(t *testing.T) {
 		"a window of -1":                {"window_records", func(d d) { d.WindowRecords = new(int32(math.MinInt32)) }},
 		"a window of 0 bytes":           {"window_bytes", func(d d) { d.WindowBytes = new(int64(0)) }},
 		"a window of -1 bytes":          {"window_bytes", func(d d) { d.WindowBytes = new(int64(-1)) }},
+		"an ordering that is none":      {"ordering", func(d d) { d.Ordering = 3 }},
+		"a negative ordering":           {"ordering", func(d d) { d.Ordering = -1 }},
 		"-1 attempts":                   {"max_attempts", func(d d) { d.MaxAttempts = -1 }},
 		"a negative backoff":            {"retry_backoff", func(d d) { d.RetryBackoff = durationpb.New(-1) }},
 		"a negative poll interval":      {"poll_interval", func(d d) { d.PollInterval = durationpb.New(-time.Second) }},

@@ -140,6 +140,60 @@ func (StrayRecords) EnumDescriptor() ([]byte, []int) {
 	return file_messages_subscription_proto_rawDescGZIP(), []int{1}
 }
 
+// Ordering says what is kept of the order of a partition key's records across a reshard.
+type Ordering int32
+
+const (
+	// STRICT.
+	Ordering_ORDERING_UNSPECIFIED Ordering = 0
+	// A child shard is read once its parents are read to their end and settled, so a key's records come in the order they were stored in.
+	Ordering_ORDERING_STRICT Ordering = 1
+	// A child shard is read at once, beside its parents, from its first record. No record is left out, but the records of a key that were stored
+	// after a reshard may come before those of before it.
+	Ordering_ORDERING_RELAXED Ordering = 2
+)
+
+// Enum value maps for Ordering.
+var (
+	Ordering_name = map[int32]string{
+		0: "ORDERING_UNSPECIFIED",
+		1: "ORDERING_STRICT",
+		2: "ORDERING_RELAXED",
+	}
+	Ordering_value = map[string]int32{
+		"ORDERING_UNSPECIFIED": 0,
+		"ORDERING_STRICT":      1,
+		"ORDERING_RELAXED":     2,
+	}
+)
+
+func (x Ordering) Enum() *Ordering {
+	p := new(Ordering)
+	*p = x
+	return p
+}
+
+func (x Ordering) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Ordering) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_subscription_proto_enumTypes[2].Descriptor()
+}
+
+func (Ordering) Type() protoreflect.EnumType {
+	return &file_messages_subscription_proto_enumTypes[2]
+}
+
+func (x Ordering) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Ordering.Descriptor instead.
+func (Ordering) EnumDescriptor() ([]byte, []int) {
+	return file_messages_subscription_proto_rawDescGZIP(), []int{2}
+}
+
 // Subscribe asks a connected broker to read a stream. Anyone may send it. Answered by Subscribed once every shard this node
 // may take now has its first iterator, so that a record published after Subscribed is read (first deliveries may come before it); else by Error: INVALID (before any
 // request to AWS), STREAM, CONFIG, TIMEOUT, NOT_CONNECTED.
@@ -239,6 +293,8 @@ type StreamDescriptor struct {
 	EnhancedFanOut bool `protobuf:"varint,13,opt,name=enhanced_fan_out,json=enhancedFanOut,proto3" json:"enhanced_fan_out,omitempty"`
 	// The registered consumer's name for enhanced fan-out.
 	ConsumerName string `protobuf:"bytes,14,opt,name=consumer_name,json=consumerName,proto3" json:"consumer_name,omitempty"`
+	// Whether the shards of a split or merge wait for those they came from. Default: STRICT.
+	Ordering Ordering `protobuf:"varint,15,opt,name=ordering,proto3,enum=messages.v1.Ordering" json:"ordering,omitempty"`
 	// What to do when the stream was deleted and created again under its name since its leases were written. Default: fail.
 	OnRecreated OnRecreated `protobuf:"varint,16,opt,name=on_recreated,json=onRecreated,proto3,enum=messages.v1.OnRecreated" json:"on_recreated,omitempty"`
 	// What to do with user records of aggregated records whose hash key lies outside the shard. Default: deliver.
@@ -373,6 +429,13 @@ func (x *StreamDescriptor) GetConsumerName() string {
 		return x.ConsumerName
 	}
 	return ""
+}
+
+func (x *StreamDescriptor) GetOrdering() Ordering {
+	if x != nil {
+		return x.Ordering
+	}
+	return Ordering_ORDERING_UNSPECIFIED
 }
 
 func (x *StreamDescriptor) GetOnRecreated() OnRecreated {
@@ -1085,7 +1148,7 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"subscriber\x18\x02 \x01(\v2\n" +
 	".actor.PIDR\n" +
 	"subscriber\x12 \n" +
-	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\xca\x06\n" +
+	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\xfd\x06\n" +
 	"\x10StreamDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\bstart_at\x18\x02 \x01(\v2\x15.messages.v1.PositionR\astartAt\x12/\n" +
@@ -1103,7 +1166,8 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"\rpoll_interval\x18\v \x01(\v2\x19.google.protobuf.DurationR\fpollInterval\x12J\n" +
 	"\x13checkpoint_interval\x18\f \x01(\v2\x19.google.protobuf.DurationR\x12checkpointInterval\x12(\n" +
 	"\x10enhanced_fan_out\x18\r \x01(\bR\x0eenhancedFanOut\x12#\n" +
-	"\rconsumer_name\x18\x0e \x01(\tR\fconsumerName\x12;\n" +
+	"\rconsumer_name\x18\x0e \x01(\tR\fconsumerName\x121\n" +
+	"\bordering\x18\x0f \x01(\x0e2\x15.messages.v1.OrderingR\bordering\x12;\n" +
 	"\fon_recreated\x18\x10 \x01(\x0e2\x18.messages.v1.OnRecreatedR\vonRecreated\x12>\n" +
 	"\rstray_records\x18\x11 \x01(\x0e2\x19.messages.v1.StrayRecordsR\fstrayRecordsB\x14\n" +
 	"\x12_create_if_missingB\r\n" +
@@ -1162,7 +1226,11 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"\x19STRAY_RECORDS_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15STRAY_RECORDS_DELIVER\x10\x01\x12\x16\n" +
 	"\x12STRAY_RECORDS_DROP\x10\x02\x12\x17\n" +
-	"\x13STRAY_RECORDS_ERROR\x10\x03B/Z-github.com/protokinesis/protokinesis/messagesb\x06proto3"
+	"\x13STRAY_RECORDS_ERROR\x10\x03*O\n" +
+	"\bOrdering\x12\x18\n" +
+	"\x14ORDERING_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fORDERING_STRICT\x10\x01\x12\x14\n" +
+	"\x10ORDERING_RELAXED\x10\x02B/Z-github.com/protokinesis/protokinesis/messagesb\x06proto3"
 
 var (
 	file_messages_subscription_proto_rawDescOnce sync.Once
@@ -1176,51 +1244,53 @@ func file_messages_subscription_proto_rawDescGZIP() []byte {
 	return file_messages_subscription_proto_rawDescData
 }
 
-var file_messages_subscription_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_messages_subscription_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_messages_subscription_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_messages_subscription_proto_goTypes = []any{
 	(OnRecreated)(0),            // 0: messages.v1.OnRecreated
 	(StrayRecords)(0),           // 1: messages.v1.StrayRecords
-	(*Subscribe)(nil),           // 2: messages.v1.Subscribe
-	(*StreamDescriptor)(nil),    // 3: messages.v1.StreamDescriptor
-	(*Position)(nil),            // 4: messages.v1.Position
-	(*TrimHorizon)(nil),         // 5: messages.v1.TrimHorizon
-	(*Latest)(nil),              // 6: messages.v1.Latest
-	(*Timestamp)(nil),           // 7: messages.v1.Timestamp
-	(*Sequence)(nil),            // 8: messages.v1.Sequence
-	(*Subscribed)(nil),          // 9: messages.v1.Subscribed
-	(*SubscriptionError)(nil),   // 10: messages.v1.SubscriptionError
-	(*Unsubscribe)(nil),         // 11: messages.v1.Unsubscribe
-	(*Unsubscribed)(nil),        // 12: messages.v1.Unsubscribed
-	(*Seek)(nil),                // 13: messages.v1.Seek
-	(*Sought)(nil),              // 14: messages.v1.Sought
-	(*actor.PID)(nil),           // 15: actor.PID
-	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
-	(*Error)(nil),               // 17: messages.v1.Error
+	(Ordering)(0),               // 2: messages.v1.Ordering
+	(*Subscribe)(nil),           // 3: messages.v1.Subscribe
+	(*StreamDescriptor)(nil),    // 4: messages.v1.StreamDescriptor
+	(*Position)(nil),            // 5: messages.v1.Position
+	(*TrimHorizon)(nil),         // 6: messages.v1.TrimHorizon
+	(*Latest)(nil),              // 7: messages.v1.Latest
+	(*Timestamp)(nil),           // 8: messages.v1.Timestamp
+	(*Sequence)(nil),            // 9: messages.v1.Sequence
+	(*Subscribed)(nil),          // 10: messages.v1.Subscribed
+	(*SubscriptionError)(nil),   // 11: messages.v1.SubscriptionError
+	(*Unsubscribe)(nil),         // 12: messages.v1.Unsubscribe
+	(*Unsubscribed)(nil),        // 13: messages.v1.Unsubscribed
+	(*Seek)(nil),                // 14: messages.v1.Seek
+	(*Sought)(nil),              // 15: messages.v1.Sought
+	(*actor.PID)(nil),           // 16: actor.PID
+	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
+	(*Error)(nil),               // 18: messages.v1.Error
 }
 var file_messages_subscription_proto_depIdxs = []int32{
-	3,  // 0: messages.v1.Subscribe.stream:type_name -> messages.v1.StreamDescriptor
-	15, // 1: messages.v1.Subscribe.subscriber:type_name -> actor.PID
-	4,  // 2: messages.v1.StreamDescriptor.start_at:type_name -> messages.v1.Position
-	16, // 3: messages.v1.StreamDescriptor.retry_backoff:type_name -> google.protobuf.Duration
-	16, // 4: messages.v1.StreamDescriptor.poll_interval:type_name -> google.protobuf.Duration
-	16, // 5: messages.v1.StreamDescriptor.checkpoint_interval:type_name -> google.protobuf.Duration
-	0,  // 6: messages.v1.StreamDescriptor.on_recreated:type_name -> messages.v1.OnRecreated
-	1,  // 7: messages.v1.StreamDescriptor.stray_records:type_name -> messages.v1.StrayRecords
-	5,  // 8: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
-	6,  // 9: messages.v1.Position.latest:type_name -> messages.v1.Latest
-	7,  // 10: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
-	8,  // 11: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
-	15, // 12: messages.v1.Subscribed.subscription:type_name -> actor.PID
-	15, // 13: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
-	17, // 14: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
-	16, // 15: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
-	4,  // 16: messages.v1.Seek.to:type_name -> messages.v1.Position
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	4,  // 0: messages.v1.Subscribe.stream:type_name -> messages.v1.StreamDescriptor
+	16, // 1: messages.v1.Subscribe.subscriber:type_name -> actor.PID
+	5,  // 2: messages.v1.StreamDescriptor.start_at:type_name -> messages.v1.Position
+	17, // 3: messages.v1.StreamDescriptor.retry_backoff:type_name -> google.protobuf.Duration
+	17, // 4: messages.v1.StreamDescriptor.poll_interval:type_name -> google.protobuf.Duration
+	17, // 5: messages.v1.StreamDescriptor.checkpoint_interval:type_name -> google.protobuf.Duration
+	2,  // 6: messages.v1.StreamDescriptor.ordering:type_name -> messages.v1.Ordering
+	0,  // 7: messages.v1.StreamDescriptor.on_recreated:type_name -> messages.v1.OnRecreated
+	1,  // 8: messages.v1.StreamDescriptor.stray_records:type_name -> messages.v1.StrayRecords
+	6,  // 9: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
+	7,  // 10: messages.v1.Position.latest:type_name -> messages.v1.Latest
+	8,  // 11: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
+	9,  // 12: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
+	16, // 13: messages.v1.Subscribed.subscription:type_name -> actor.PID
+	16, // 14: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
+	18, // 15: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
+	17, // 16: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
+	5,  // 17: messages.v1.Seek.to:type_name -> messages.v1.Position
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_messages_subscription_proto_init() }
@@ -1241,7 +1311,7 @@ func file_messages_subscription_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_subscription_proto_rawDesc), len(file_messages_subscription_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -30,6 +30,7 @@ type consumeCmd struct {
 	Strays      strays    `placeholder:"POLICY" help:"Aggregated user records whose hash key lies outside their shard: deliver, drop, or error to stop the shard there. Default: deliver."`
 
 	CreateIfMissing *int           `placeholder:"N" help:"Create the stream with N shards if it does not exist."`
+	Ordering        string         `default:"strict" enum:"strict,relaxed" placeholder:"strict|relaxed" help:"Whether the shards of a split or merge are read after those they came from, which keeps the order of a partition key, or beside them (${default})."`
 	Parallel        int            `default:"1" placeholder:"N" help:"With --exec: commands running at a time per shard (${default})."`
 	Window          *int           `placeholder:"N" help:"Records of a shard that are read ahead. Default: 1000."`
 	PollInterval    *time.Duration `placeholder:"DURATION" help:"Pause between reads of a shard that is read to its tip. Default: 1s."`
@@ -44,6 +45,8 @@ const (
 	defaultTTL = 10 * time.Second
 	// printBatch is the most records that are printed in one piece.
 	printBatch = 256
+	// orderingRelaxed is the value of --ordering that is not the default.
+	orderingRelaxed = "relaxed"
 )
 
 // Help is shown below the flags.
@@ -104,6 +107,9 @@ func (c *consumeCmd) descriptor() *messages.StreamDescriptor {
 		options = append(options, protokinesis.Window(*c.Window))
 	}
 	options = append(options, protokinesis.OnRecreated(c.OnRecreated.policy), protokinesis.StrayRecords(c.Strays.policy))
+	if c.Ordering == orderingRelaxed {
+		options = append(options, protokinesis.RelaxedOrdering())
+	}
 	d := protokinesis.Stream(string(c.Stream), options...)
 	if c.PollInterval != nil {
 		d.PollInterval = durationpb.New(*c.PollInterval)

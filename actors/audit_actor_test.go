@@ -1,0 +1,182 @@
+package actors
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/kinesistest"
+	"github.com/protokinesis/protokinesis/test/probe"
+)
+
+// listingWithout is an answer to ListShards that lacks some shards, as when a page got lost.
+func listingWithout(w *world, missing ...string) kinesistest.Effect {
+	w.t.Helper()
+	type m = map[string]any
+	shards := []m{}
+	for _, s := range w.service.Shards(testStream) {
+		if slices.Contains(missing, s.ID) {
+			continue
+		}
+		sequences := m{"StartingSequenceNumber": s.StartSequence}
+		if s.EndSequence != "" {
+			sequences["EndingSequenceNumber"] = s.EndSequence
+		}
+		shard := m{
+			"ShardId": s.ID, "HashKeyRange": m{"StartingHashKey": s.StartHash, "EndingHashKey": s.EndHash}, "SequenceNumberRange": sequences,
+		}
+		if s.Parent != "" {
+			shard["ParentShardId"] = s.Parent
+		}
+		if s.AdjacentParent != "" {
+			shard["AdjacentParentShardId"] = s.AdjacentParent
+		}
+		shards = append(shards, shard)
+	}
+	body, err := json.Marshal(m{"Shards": shards})
+	require.NoError(w.t, err)
+	return kinesistest.Body(200, body)
+}
+
+// subscriptionErrors are those that have arrived by now; other messages are dropped.
+func subscriptionErrors(w *world) (errs []*messages.SubscriptionError) {
+	synctest.Wait()
+	for {
+		m, ok := w.sub.TryReceive()
+		if !ok {
+			return errs
+		}
+		if e, isError := m.Message.(*messages.SubscriptionError); isError {
+			errs = append(errs, e)
+		}
+	}
+}
+
+// R20: a page of the first listing got lost. The stream is listed again at once, not 10 s later, and the shard is read from where the
+// subscription opened.
+func TestALostPageIsListedAgainSoon(t *testing.T) {
+	inBubble(t, 4, func(w *world) {
+		w.connect()
+		w.service.Fault("ListShards", kinesistest.Match{}, 1, listingWithout(w, shardName(2)))
+		opened := w.subscribe()
+		require.Len(w.t, opened.GetShards(), 3)
+		keys := []string{"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"}
+		for _, key := range keys {
+			w.put(key, key)
+		}
+		w.sub.SetTimeout(5 * time.Second)
+		require.ElementsMatch(w.t, keys, w.takeAll(len(keys)))
+		require.Equal(w.t, 2, w.service.CallCount("ListShards"))
+		time.Sleep(time.Minute)
+		require.Empty(w.t, subscriptionErrors(w))
+		require.Equal(w.t, []string{"AT_TIMESTAMP"}, iteratorKinds(w, shardName(2)))
+	})
+}
+
+// R20: a shard that stays missing is told once, after three listings more; nothing is listed more often for it from then on.
+func TestAHoleThatStaysIsToldOnce(t *testing.T) {
+	inBubble(t, 4, func(w *world) {
+		w.connect()
+		fault := w.service.Fault("ListShards", kinesistest.Match{}, 1000, listingWithout(w, shardName(1)))
+		w.subscribe()
+		time.Sleep(2500 * time.Millisecond)
+		require.Empty(w.t, subscriptionErrors(w), "not before it was listed three times more")
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(w.t, 4, w.service.CallCount("ListShards"))
+		errs := subscriptionErrors(w)
+		require.Len(w.t, errs, 1)
+		require.False(w.t, errs[0].GetFatal())
+		require.Equal(w.t, messages.ErrorKind_ERROR_KIND_READ, errs[0].GetError().GetKind())
+		missing := w.service.Shards(testStream)[1]
+		require.Contains(w.t, errs[0].GetError().GetText(), missing.StartHash+" to "+missing.EndHash)
+		time.Sleep(5 * time.Minute)
+		require.Empty(w.t, subscriptionErrors(w))
+		require.InDelta(w.t, 34, w.service.CallCount("ListShards"), 5, "every 10 s again")
+
+		fault.Clear()
+		time.Sleep(time.Minute)
+		require.Equal(w.t, []string{"AT_TIMESTAMP"}, iteratorKinds(w, shardName(1)))
+		w.service.Fault("ListShards", kinesistest.Match{}, 10, listingWithout(w, shardName(1)))
+		time.Sleep(2 * time.Minute)
+		require.Empty(w.t, subscriptionErrors(w), "a shard that is read here is not missing")
+	})
+}
+
+// R20: while the stream is being resharded, a hole is no alarm.
+func TestAHoleWhileUpdatingIsNotTold(t *testing.T) {
+	inBubble(t, 4, func(w *world) {
+		w.connect()
+		w.service.Fault("ListShards", kinesistest.Match{}, 1000, listingWithout(w, shardName(1)))
+		w.subscribe()
+		summary := map[string]any{"StreamDescriptionSummary": map[string]any{
+			"StreamName": testStream, "StreamARN": "arn:aws:kinesis:us-east-1:000000000000:stream/" + testStream, "StreamStatus": "UPDATING",
+			"RetentionPeriodHours": 24, "OpenShardCount": 4, "StreamCreationTimestamp": 1, "EnhancedMonitoring": []any{},
+		}}
+		body, err := json.Marshal(summary)
+		require.NoError(w.t, err)
+		updating := w.service.Fault("DescribeStreamSummary", kinesistest.Match{}, 1000, kinesistest.Body(200, body))
+		time.Sleep(5 * time.Minute)
+		require.Empty(w.t, subscriptionErrors(w))
+		updating.Clear()
+		time.Sleep(15 * time.Second)
+		require.Len(w.t, subscriptionErrors(w), 1)
+	})
+}
+
+// R6: after a pause longer than the retention the parent is gone with records unread. Its children are read, and the subscriber is told
+// once which shard, and how far it was read.
+func TestATrimmedParentIsToldAndItsChildrenAreRead(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(horizon)
+		w.put("k", "read")
+		read := w.next(true)
+		w.me.Request(w.broker, &messages.Shutdown{})
+		probe.Expect[*messages.Closed](w.me)
+		w.put("k", "lost")
+		split(w, shardName(0))
+		w.put("k", "child")
+		require.True(w.t, w.service.DropShard(testStream, shardName(0)))
+		w.cfg.Name = "second"
+		w.broker = w.spawnBroker()
+		w.open()
+		require.Equal(w.t, "child", string(w.next(true).GetData()))
+		time.Sleep(10 * time.Second)
+		errs := subscriptionErrors(w)
+		require.Len(w.t, errs, 1)
+		require.False(w.t, errs[0].GetFatal())
+		require.Equal(w.t, messages.ErrorKind_ERROR_KIND_READ, errs[0].GetError().GetKind())
+		require.Equal(w.t, shardName(0), errs[0].GetError().GetShardId())
+		require.Contains(w.t, errs[0].GetError().GetText(), read.GetSequenceNumber())
+		time.Sleep(5 * time.Minute)
+		require.Empty(w.t, subscriptionErrors(w))
+	})
+}
+
+// R4, R20: a page that got lost does not let children start before a parent that another node still reads.
+func TestALostPageDoesNotFreeChildrenOfAParentReadElsewhere(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(horizon)
+		w.put("k", "a")
+		w.next(false)
+		held, err := w.store.Store.Acquire(w.t.Context(), w.lease(shardName(0)), "other")
+		require.NoError(w.t, err)
+		renewFor := func(d time.Duration) {
+			for range d / (2 * time.Second) {
+				time.Sleep(2 * time.Second)
+				held, err = w.store.Store.Renew(w.t.Context(), held)
+				require.NoError(w.t, err)
+			}
+		}
+		split(w, shardName(0))
+		renewFor(14 * time.Second)
+		w.service.Fault("ListShards", kinesistest.Match{}, 1, listingWithout(w, shardName(0)))
+		renewFor(30 * time.Second)
+		require.Empty(w.t, iteratorKinds(w, shardName(1)))
+		require.Equal(w.t, "other", w.lease(shardName(0)).Owner)
+	})
+}

@@ -1,0 +1,107 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+const (
+	// auditAgain is the pause before a listing that lacks something is asked for again.
+	auditAgain = 900 * time.Millisecond
+	// auditGrace is how often that is done before it is believed.
+	auditGrace = 3
+)
+
+// auditState is how long something has been missing from the listings.
+type auditState struct {
+	// lacking counts the listings in a row that lacked something: holeKey, or a shard that was lost.
+	lacking map[string]int
+	told    map[string]bool
+}
+
+// holeKey stands for hash keys without a shard; no shard has this name.
+const holeKey = ""
+
+// doubtful: the next listing that has a hole, too, is believed.
+func (st *auditState) doubtful() bool { return st.lacking[holeKey] >= auditGrace && !st.told[holeKey] }
+
+// audit looks for what a complete listing lacks. What is missing is listed again soon; what stays missing is told once.
+func (co *coordinator) audit(c actor.Context, m scanned) {
+	l := newLineage(nil, nil, co.state, false)
+	l.leases = co.rows
+	decisions, missed := make(map[string]decision, len(co.shards)), false
+	for id, s := range co.shards {
+		l.shards[id], decisions[id] = s.shard, s.decision
+		missed = missed || s.missed == 1
+	}
+	f := l.audit(decisions)
+	lacking, st := make(map[string]int), &co.audits
+	if len(f.holes) > 0 {
+		lacking[holeKey] = st.lacking[holeKey] + 1
+	} else if st.told[holeKey] {
+		delete(st.told, holeKey)
+		co.log().Info("all hash keys have a shard again")
+	}
+	for _, lease := range f.lost {
+		lacking[lease.Shard] = st.lacking[lease.Shard] + 1
+	}
+	st.lacking = lacking
+	for _, n := range lacking {
+		missed = missed || n <= auditGrace
+	}
+	if missed {
+		co.listDue = true
+		co.soon(spread(auditAgain))
+	}
+	if lacking[holeKey] > auditGrace && !m.updating {
+		co.tellMissing(c, holeKey, co.holeError(f.holes))
+	}
+	for _, lease := range f.lost {
+		if lacking[lease.Shard] > auditGrace {
+			co.tellMissing(c, lease.Shard, co.lostError(lease))
+		}
+	}
+}
+
+func (co *coordinator) tellMissing(c actor.Context, key string, e *Error) {
+	if co.audits.told[key] {
+		return
+	}
+	co.audits.told[key] = true
+	co.log().Warn(e.Text, slog.String("shard", e.Shard))
+	co.tell(c, e, false)
+}
+
+func (co *coordinator) holeError(holes []keyRange) *Error {
+	text := "no shard is listed for the hash keys " + holes[0].String()
+	if len(holes) > 1 {
+		text += fmt.Sprintf(", and for %d ranges more", len(holes)-1)
+	}
+	return &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: co.how.stream.spelling, Text: text,
+		Advice: "records with these keys are read once a listing shows their shard; the library goes on listing",
+	}
+}
+
+// lostError says which shard was trimmed away before it was read to its end. For its children it counts as finished.
+func (co *coordinator) lostError(lease leasestore.Lease) *Error {
+	return &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: co.how.stream.spelling, Shard: lease.Shard,
+		Text:   fmt.Sprintf("the shard is listed no more and was not read to its end (checkpoint %s): its last records may be lost", lease.Checkpoint),
+		Advice: "its children are read; lengthen the stream's retention if consumers may stand still for as long",
+	}
+}
+
+// isUpdating reports whether the stream is being resharded, or may be.
+func isUpdating(ctx context.Context, client Kinesis, ref streamRef) bool {
+	out, err := client.DescribeStreamSummary(ctx, describeInput(ref))
+	return err != nil || out.StreamDescriptionSummary.StreamStatus == types.StreamStatusUpdating
+}
