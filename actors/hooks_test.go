@@ -22,21 +22,30 @@ type storeWrite struct {
 // plays a process that does not run.
 type hookStore struct {
 	leasestore.Store
-	hook func(ctx context.Context, w storeWrite) (context.Context, error)
 
-	mu  sync.Mutex
-	log []storeWrite
+	mu   sync.Mutex
+	hook func(ctx context.Context, w storeWrite) (context.Context, error) // may be nil
+	log  []storeWrite
 }
 
-// hooked puts a hook before the world's store; hook may be nil.
+func (s *hookStore) setHook(hook func(ctx context.Context, w storeWrite) (context.Context, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hook = hook
+}
+
+// hooked puts s before the world's store.
 func hooked(s *hookStore) func(*Config) {
 	return func(c *Config) { s.Store, c.Store = c.Store, s }
 }
 
 func (s *hookStore) write(ctx context.Context, w storeWrite, f func(ctx context.Context) (leasestore.Lease, error)) (leasestore.Lease, error) {
-	if s.hook != nil {
+	s.mu.Lock()
+	hook := s.hook
+	s.mu.Unlock()
+	if hook != nil {
 		var err error
-		if ctx, err = s.hook(ctx, w); err != nil {
+		if ctx, err = hook(ctx, w); err != nil {
 			return leasestore.Lease{}, err
 		}
 	}
