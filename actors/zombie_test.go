@@ -38,8 +38,10 @@ func (g *gate) shut() {
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	close(g.closed)
-	g.closed = nil
+	if g.closed != nil {
+		close(g.closed)
+		g.closed = nil
+	}
 }
 
 // L20: a process stands still for three ttls, as with SIGSTOP, at whatever message its actors had come to; another takes over and reads on. When
@@ -71,6 +73,7 @@ func zombie(t *testing.T, wait time.Duration) {
 		}
 		time.Sleep(wait)
 		process.shut()
+		defer process.open()
 		w.sub.Send(reader, d0.Ack()) // would make room for the third record
 		w.sub.Send(reader, d1.Retry())
 		other := w.neighbour(func(c *Config) { c.intercept = nil })
@@ -117,6 +120,7 @@ func TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins(t *testing.T) {
 		other := w.neighbour()
 		time.Sleep(time.Minute)
 		cut.shut()
+		defer cut.open()
 		var last, first time.Time
 		for i := range 400 {
 			w.put("k", fmt.Sprint(i))
