@@ -63,8 +63,8 @@ func (w *world) again() {
 	w.connect()
 }
 
-// shardStatus is what the subscription says of a shard.
-func (w *world) shardStatus(o *messages.Subscribed, shard string) *messages.ShardStatus {
+// statusOf is what the subscription says of a shard.
+func (w *world) statusOf(o *messages.Subscribed, shard string) *messages.ShardStatus {
 	w.t.Helper()
 	w.me.Request(o.GetSubscription(), &messages.StatusRequest{})
 	status := probe.Fish(w.me, func(*messages.Status) bool { return true })
@@ -168,7 +168,7 @@ func TestAggregatedRecordsAreReadAheadWithinBounds(t *testing.T) {
 		before := w.service.CallCount("GetRecords")
 		time.Sleep(time.Minute)
 		require.Equal(w.t, before, w.service.CallCount("GetRecords"), "a stalled subscriber stalls the reading")
-		status := w.shardStatus(o, shardName(0))
+		status := w.statusOf(o, shardName(0))
 		require.EqualValues(w.t, 20, status.GetInFlight())
 		require.Less(w.t, status.GetBuffered(), int64(20+50+40))
 		for i := range 40 {
@@ -207,7 +207,7 @@ func TestShardStopsBeforeAStray(t *testing.T) {
 		require.False(w.t, told.GetFatal())
 		time.Sleep(time.Minute)
 		require.Equal(w.t, leasestore.AtSequence(low, 1), w.lease(shardName(0)).Checkpoint)
-		require.EqualValues(w.t, 1, w.shardStatus(o, shardName(0)).GetStray())
+		require.EqualValues(w.t, 1, w.statusOf(o, shardName(0)).GetStray())
 		to := seqSeek(shardName(0), low)
 		to.GetSequence().SubSequenceNumber = 3
 		w.me.Request(o.GetSubscription(), &messages.Seek{To: to})
@@ -227,7 +227,7 @@ func TestStraysAreDropped(t *testing.T) {
 		require.Equal(w.t, []string{"x:0", "last"}, w.takeAll(2))
 		time.Sleep(2 * time.Second)
 		require.Equal(w.t, leasestore.AtSequence(last, 0), w.lease(shardName(0)).Checkpoint)
-		require.EqualValues(w.t, 3, w.shardStatus(o, shardName(0)).GetStray())
+		require.EqualValues(w.t, 3, w.statusOf(o, shardName(0)).GetStray())
 	})
 }
 

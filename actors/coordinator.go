@@ -84,6 +84,7 @@ type coordinatorSpec struct {
 type shardInfo struct {
 	shard
 	lease      leasestore.Lease
+	last       leasestore.Lease // as it was before its row was deleted, if it is
 	decision   decision
 	reader     *actor.PID
 	started    uint64                 // number of the reader's spec, for late last words

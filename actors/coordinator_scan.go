@@ -139,6 +139,7 @@ func (co *coordinator) learn(m scanned) {
 			continue // we know better than a scan that began before the shard was finished
 		}
 		s.lease = row
+		s.remember(row)
 	}
 	if m.state.Version > co.state.Version {
 		co.state = m.state
@@ -208,7 +209,7 @@ func (co *coordinator) decide(moving bool) map[string]decision {
 	l.relaxed, l.assumed = co.how.relaxed, make(map[string]bool)
 	for id, s := range co.shards {
 		l.shards[id] = s.shard
-		lease := s.lease
+		lease := s.asLeased()
 		row := co.rows[id]
 		l.assumed[id] = row.Counter == 0 || row.Seek != co.state.Seek
 		if s.reader != nil && !moving && (lease.Counter == 0 || lease.Seek != co.state.Seek || lease.Checkpoint.IsZero()) {
@@ -230,7 +231,12 @@ func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 	spec := readerSpec{
 		cfg: co.cfg, clients: co.clients, store: co.store, owner: co.owner, how: co.how, stream: co.found.id, consumerARN: co.found.consumerARN,
 		shard: s.shard, lease: s.lease, start: s.decision, moveFirst: s.override != nil, number: nextGeneration(),
-		seekNumber: co.state.Seek, subscriber: co.subscriber, broker: c.Parent(), subscription: c.Self(),
+		source: co.sourceOf(s), seekNumber: co.state.Seek, subscriber: co.subscriber, broker: c.Parent(), subscription: c.Self(),
+	}
+	if s.rowDeleted() {
+		co.log().Error("the lease's row was deleted while the shard was being read: it is made anew",
+			slog.String("shard", s.id), slog.String("position", s.decision.start.String()), slog.String("settled", s.last.Checkpoint.String()))
+		s.last.Counter = 0 // the new row begins to count anew
 	}
 	pid, err := c.SpawnNamed(readerProps(spec, c.ActorSystem()), s.id)
 	if err != nil {
@@ -289,6 +295,7 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 	if s == nil || s.started != m.reader {
 		return
 	}
+	s.rememberOwn(m.last)
 	if m.unfinished != "" {
 		co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
 	}

@@ -15,7 +15,7 @@
 //	validate.go envelope.go bad input, and the header envelope (pure)
 //	kinesis.go stream.go    the narrow interface to the SDK, its clients; calls of the control plane
 //	broker*.go              connect, subscribe, shut down
-//	coordinator*.go         open, scan and reconcile, seek, close
+//	coordinator*.go         open, scan and reconcile, start, seek, close
 //	lineage.go              which shards may start, and where (pure)
 //	audit.go retire.go      what a listing lacks; which leases nobody needs any more (pure)
 //	reader*.go page.go      lease, fetch, deliver, end, move; a page as deliveries

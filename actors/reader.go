@@ -74,6 +74,7 @@ type readerSpec struct {
 	shard        shard
 	lease        leasestore.Lease // as last seen; Counter 0 when there is none
 	start        decision
+	source       string // what decided start
 	moveFirst    bool   // the stored checkpoint gives way to start
 	number       uint64 // tells this reader from its predecessors
 	seekNumber   int64
@@ -102,7 +103,8 @@ type (
 		shard      string
 		reader     uint64 // spec number, so that a late word is not taken for a successor's
 		reason     endReason
-		seek       int64 // the seek that the lease's last state belongs to
+		seek       int64            // the seek that the lease's last state belongs to
+		last       leasestore.Lease // that state, with what was settled since; zero when the lease was never held
 		children   []shard
 		unfinished string
 	}
@@ -336,6 +338,7 @@ func (r *reader) stopSelf(c actor.Context, m readerEnded) {
 	}
 	r.drain.ended = true
 	m.shard, m.reader, m.seek = r.shard.id, r.number, r.lease.lease.Seek
+	m.last = r.lease.lastState(r.window.watermark)
 	if r.seek != nil {
 		r.answerMove(c, r.endedWhileMoving())
 	}

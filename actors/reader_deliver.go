@@ -168,6 +168,7 @@ func (r *reader) onDeadLetterFailed(c actor.Context, m *messages.Error) {
 	r.log().Warn("dead letter not stored", slog.Any("error", FromMessage(m)))
 	r.window.respend(id, time.Now().Add(maxRetryBackoff))
 	if r.drain.draining {
+		r.drain.letters++
 		r.checkDrained(c)
 		return
 	}

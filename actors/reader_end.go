@@ -141,6 +141,7 @@ type drainState struct {
 	ended      bool
 	until      time.Time
 	discard    bool
+	letters    int // dead letters that failed meanwhile
 	unfinished string
 }
 
@@ -196,17 +197,24 @@ func (r *reader) onDrainDeadline(c actor.Context) {
 	if r.state != stateDraining {
 		return
 	}
-	if r.window.out > 0 {
-		r.drain.unfinished = unfinishedText(r.how.stream.spelling, r.shard.id, r.window.out)
-		r.log().Warn("shutdown: records not settled in time; they come again", slog.Int("records", r.window.out))
-	}
 	r.release(c)
+}
+
+// noteUnfinished keeps for the last word what was not settled, and comes again.
+func (r *reader) noteUnfinished() {
+	letters := r.drain.letters + len(r.spent)
+	if r.window.out+letters > 0 {
+		r.drain.unfinished = unfinishedText(r.how.stream.spelling, r.shard.id, r.window.out, letters)
+		r.log().Warn("shutdown: records not settled in time; they come again",
+			slog.Int("records", r.window.out), slog.Int("dead_letters", letters))
+	}
 }
 
 // release writes what is settled and gives the lease back. Without a lease there is nothing to give.
 func (r *reader) release(c actor.Context) {
 	r.timers.cancel(timerDrain)
 	if r.state != stateReleasing {
+		r.noteUnfinished()
 		r.transition(stateReleasing, r.releasing)
 	}
 	k := &r.lease

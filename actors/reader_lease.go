@@ -78,6 +78,18 @@ func (k *keeper) nextOp(watermark leasestore.Checkpoint) (leaseOp, bool) {
 	return 0, false
 }
 
+// lastState is the lease as this reader would have left it: with the watermark, unless a seek has voided that.
+func (k *keeper) lastState(watermark leasestore.Checkpoint) leasestore.Lease {
+	if k.trustedUntil.IsZero() {
+		return leasestore.Lease{} // never held
+	}
+	last := k.lease
+	if k.move == nil && watermark.Compare(last.Checkpoint) > 0 {
+		last.Checkpoint = watermark
+	}
+	return last
+}
+
 // acquire takes the lease, as last seen by the coordinator.
 func (r *reader) acquire() {
 	r.lease.writing = true
@@ -218,14 +230,14 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 // have landed since.
 func (r *reader) onAcquired(c actor.Context) {
 	if stored := r.lease.lease.Checkpoint; stored != r.fetch.position && r.lease.move == nil {
-		r.fetch.position, r.fetch.tip = stored, false
+		r.fetch.position, r.fetch.tip, r.source = stored, false, sourceCheckpoint
 	}
 	if r.fetch.position.IsShardEnd() && r.lease.move == nil {
 		r.stopSelf(c, readerEnded{reason: endFinished})
 		return
 	}
 	r.log().Info("lease taken", slog.Int64("counter", r.lease.lease.Counter),
-		slog.String("position", r.fetch.position.String()), slog.Bool("tip", r.fetch.tip))
+		slog.String("position", r.fetch.position.String()), slog.Bool("tip", r.fetch.tip), slog.String("source", r.source))
 	if r.drain.draining {
 		r.release(c)
 		return

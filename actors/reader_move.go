@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -137,6 +138,13 @@ func (r *reader) endedWhileMoving() *Error {
 	}
 }
 
-func unfinishedText(stream, shard string, records int) string {
-	return fmt.Sprintf("stream %q: %s: %d records delivered and not settled; they come again", stream, shard, records)
+func unfinishedText(stream, shard string, records, deadLetters int) string {
+	var what []string
+	if records > 0 {
+		what = append(what, fmt.Sprintf("%d records delivered and not settled", records))
+	}
+	if deadLetters > 0 {
+		what = append(what, fmt.Sprintf("%d dead letters not stored", deadLetters))
+	}
+	return fmt.Sprintf("stream %q: %s: %s; they come again", stream, shard, strings.Join(what, ", "))
 }

@@ -345,7 +345,7 @@ func TestDeadLetterOfTheLargestRecordCanBePublished(t *testing.T) {
 
 func TestDeadLetterMessage(t *testing.T) {
 	d := &messages.Delivery{
-		Stream: "orders", ShardId: "shard", SequenceNumber: "5", PartitionKey: "k", Data: []byte("data"),
+		Stream: "orders", ShardId: "shard", SequenceNumber: "5", SubSequenceNumber: 4, PartitionKey: "k", Data: []byte("data"),
 		Headers: map[string]string{"own": "header"}, Attempt: 3,
 	}
 	m := deadLetter("graveyard", d, 9, 1<<20)
@@ -354,7 +354,8 @@ func TestDeadLetterMessage(t *testing.T) {
 	require.Equal(t, "data", string(m.GetData()))
 	require.EqualValues(t, 9, m.GetCorrelation())
 	require.Equal(t, map[string]string{
-		"own": "header", headerDeadStream: "orders", headerDeadShard: "shard", headerDeadSequence: "5", headerDeadAttempts: "3",
+		"own": "header", headerDeadStream: "orders", headerDeadShard: "shard", headerDeadSequence: "5", headerDeadSub: "4",
+		headerDeadAttempts: "3",
 	}, m.GetHeaders())
 	require.Equal(t, map[string]string{"own": "header"}, d.GetHeaders(), "the delivery was sent and is not changed")
 	require.Nil(t, checkPublish(m, Limits{}.withDefaults()))
