@@ -158,7 +158,7 @@ func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
 		return
 	case m.iterator == "":
 		// Some services answer a closed shard so.
-		r.onEndCandidate(nil)
+		r.onEndCandidate(nil, true)
 		return
 	}
 	f.iterator, f.push = m.iterator, m.push
@@ -184,7 +184,7 @@ func (r *reader) afterOpened(c actor.Context) {
 func (r *reader) onIteratorFailure(c actor.Context, err error) {
 	e := readError(r.how.stream.spelling, r.shard.id, "no iterator at "+r.placeText(), err)
 	if classify(err) == failureNotFound {
-		r.onEndCandidate(nil) // the shard was trimmed away, or the whole stream is gone: the listing says
+		r.onEndCandidate(nil, true) // the shard was trimmed away, or the whole stream is gone: the listing says
 		return
 	}
 	if !r.reported {
@@ -274,7 +274,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	r.take(page.fetched(m.out), m.continuation)
 	if f.iterator == "" {
 		f.drop()
-		r.onEndCandidate(m.out.ChildShards)
+		r.onEndCandidate(m.out.ChildShards, len(m.out.Records) == 0)
 	}
 	r.deliver(c)
 	r.fetchMore()
@@ -333,7 +333,7 @@ func (r *reader) onReadFailure(c actor.Context, err error) {
 		return
 	case failureNotFound:
 		f.iterator = ""
-		r.onEndCandidate(nil)
+		r.onEndCandidate(nil, true)
 		return
 	case failureThrottled:
 		f.failures++
