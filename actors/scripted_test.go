@@ -25,8 +25,8 @@ import (
 type script struct {
 	mu   sync.Mutex
 	list listing
-	page func(*kinesis.GetRecordsOutput)
-	open func() // before each GetShardIterator is answered
+	page func(*kinesis.GetRecordsOutput) // before a page is returned
+	open func()                          // before an iterator is asked for
 }
 
 // listing stands in for ListShards; real is the one that it stands in for.
@@ -66,9 +66,10 @@ func (k scripted) GetRecords(
 ) (*kinesis.GetRecordsOutput, error) {
 	out, err := k.Kinesis.GetRecords(ctx, in, o...)
 	k.script.mu.Lock()
-	defer k.script.mu.Unlock()
-	if err == nil && k.script.page != nil {
-		k.script.page(out)
+	page := k.script.page
+	k.script.mu.Unlock()
+	if err == nil && page != nil {
+		page(out)
 	}
 	return out, err
 }

@@ -17,10 +17,11 @@ import (
 
 // The tip is the instant at which the subscription was opened, whatever happens before the first record is settled.
 
-// panicker makes the next messages of a role panic; intercept is for Config.intercept.
+// panicker makes the next messages of a role panic. install is an option of inBubble.
 type panicker struct {
 	mu   sync.Mutex
 	role role
+	at   []string // only at these kinds of message, see kindOf
 	left int
 }
 
@@ -29,7 +30,14 @@ func (p *panicker) install(c *Config) { c.intercept = p.intercept }
 func (p *panicker) arm(r role, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.role, p.left = r, n
+	p.role, p.at, p.left = r, nil, n
+}
+
+// armAt makes the next message of these kinds panic.
+func (p *panicker) armAt(r role, kinds ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.role, p.at, p.left = r, kinds, 1
 }
 
 // pending are the panics that have not happened yet.
@@ -39,9 +47,9 @@ func (p *panicker) pending() int {
 	return p.left
 }
 
-func (p *panicker) intercept(r role, _ any) {
+func (p *panicker) intercept(r role, message any) {
 	p.mu.Lock()
-	fire := p.left > 0 && r == p.role
+	fire := p.left > 0 && r == p.role && (p.at == nil || slices.Contains(p.at, kindOf(message)))
 	if fire {
 		p.left--
 	}
