@@ -97,7 +97,9 @@ func (b *broker) closed(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *messages.Shutdown:
 		b.answerClosed(c, asked{c.Sender(), m.GetCorrelation()})
-	case drain, childGone, subscriptionEnded, subscriptionFailed, subscriptionOpened, streamIdentified:
+	case subscriptionEnded:
+		b.onEnded(c, m)
+	case drain, childGone, subscriptionFailed, subscriptionOpened, streamIdentified:
 	default:
 		b.common(c)
 	}

@@ -114,6 +114,9 @@ func (b *broker) onEnded(c actor.Context, m subscriptionEnded) {
 			c.Send(who.pid, &messages.Unsubscribed{Unfinished: m.unfinished, Correlation: who.correlation})
 		}
 	}
+	if c.Sender() != nil {
+		c.Respond(subscriptionForgotten{})
+	}
 }
 
 // childGone follows a child's Terminated as an ordinary message, so that the child's last words, which Terminated overtakes, come first.

@@ -121,12 +121,13 @@ type (
 		coordinator *actor.PID
 		err         *Error
 	}
-	// subscriptionEnded is a coordinator's last word.
+	// subscriptionEnded is a coordinator's last word. Sent as a request, it is answered by subscriptionForgotten.
 	subscriptionEnded struct {
 		coordinator *actor.PID
 		unfinished  []string
 		askers      []asked // of Unsubscribe, for the broker to answer
 	}
+	subscriptionForgotten struct{}
 )
 
 type coordinatorTimer uint8

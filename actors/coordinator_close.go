@@ -13,6 +13,7 @@ type closingState struct {
 	begun      bool
 	askers     []closeRequest
 	unfinished []string
+	fatal      *Error // what ended it, to be told once the stream is free again
 	stopped    bool
 }
 
@@ -62,6 +63,8 @@ func (co *coordinator) closingDown(c actor.Context) {
 		if m.unfinished != "" {
 			co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
 		}
+	case subscriptionForgotten:
+		co.onForgotten(c)
 	case *messages.Unsubscribe:
 		if m.GetTimeout() != nil {
 			co.close(c, closeRequest{unsubscribe: m, asker: c.Sender()})
@@ -106,7 +109,24 @@ func (co *coordinator) finishClose(c actor.Context) {
 		ended.askers = append(ended.askers, asked{req.asker, req.unsubscribe.GetCorrelation()})
 	}
 	co.closing.askers = nil
+	if co.closing.fatal != nil {
+		c.Request(c.Parent(), ended)
+		return
+	}
 	c.Send(c.Parent(), ended)
+	co.stop(c)
+}
+
+// onForgotten: the broker has forgotten the subscription. Whoever hears what ended it may subscribe to the stream again at once.
+func (co *coordinator) onForgotten(c actor.Context) {
+	if co.closing.fatal != nil {
+		co.tell(c, co.closing.fatal, true)
+		co.closing.fatal = nil
+		co.stop(c)
+	}
+}
+
+func (co *coordinator) stop(c actor.Context) {
 	c.Unwatch(co.subscriber)
 	c.Stop(c.Self())
 }

@@ -255,7 +255,9 @@ func (co *coordinator) ordered() []*shardInfo {
 func (co *coordinator) fail(c actor.Context, e *Error) {
 	if co.opened {
 		co.log().Error("the subscription ends", slog.Any("error", e))
-		co.tell(c, e, true)
+		if co.closing.fatal == nil {
+			co.closing.fatal = e
+		}
 	} else {
 		co.log().Info("the subscription could not be opened", slog.Any("error", e))
 		c.Send(c.Parent(), subscriptionFailed{coordinator: c.Self(), err: e})

@@ -111,21 +111,10 @@ func (co *coordinator) checkListing(c actor.Context, m scanned) {
 // one page may get lost.
 const forgetAfter = 2
 
-// learn takes in what a scan saw. A shard that is listed no more is forgotten once nobody here reads it.
+// learn takes in what a scan saw.
 func (co *coordinator) learn(m scanned) {
 	if m.listed && m.listErr == nil {
-		seen := make(map[string]bool, len(m.shards))
-		for _, s := range m.shards {
-			seen[s.id] = true
-			co.know(s)
-		}
-		for id, s := range co.shards {
-			if seen[id] {
-				s.missed = 0
-			} else if s.missed++; s.missed >= forgetAfter && s.reader == nil && !co.isYoung(s) {
-				delete(co.shards, id)
-			}
-		}
+		co.relist(m.shards)
 	}
 	co.observer.Observe(m.leases, m.seenAt)
 	rows := make(map[string]leasestore.Lease, len(m.leases))
@@ -146,6 +135,22 @@ func (co *coordinator) learn(m scanned) {
 	}
 	if co.state.Version == 0 {
 		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
+	}
+}
+
+// relist takes in a complete listing. A shard that is listed no more is forgotten once nobody here reads it.
+func (co *coordinator) relist(shards []shard) {
+	seen := make(map[string]bool, len(shards))
+	for _, s := range shards {
+		seen[s.id] = true
+		co.know(s)
+	}
+	for id, s := range co.shards {
+		if seen[id] {
+			s.missed = 0
+		} else if s.missed++; s.missed >= forgetAfter && s.reader == nil && !co.isYoung(s) {
+			delete(co.shards, id)
+		}
 	}
 }
 

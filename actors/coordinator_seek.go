@@ -139,9 +139,7 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 		return
 	}
 	co.state = m.state
-	for _, s := range m.shards {
-		co.know(s)
-	}
+	co.relist(m.shards)
 	co.moving = true
 	if startAt { // the first pass goes on
 		co.startFirst(c)

@@ -134,16 +134,16 @@ func TestSentinelsAreNotSequenceNumbers(t *testing.T) {
 			time.Sleep(time.Minute)
 			want := map[string][]string{
 				shardName(0): {"AT_TIMESTAMP"}, shardName(1): {"AT_TIMESTAMP"}, shardName(2): {"TRIM_HORIZON"}, shardName(3): {"AT_TIMESTAMP"},
-				shardName(4): nil, shardName(5): {"AT_TIMESTAMP"}, shardName(6): {"AFTER_SEQUENCE_NUMBER"},
+				shardName(4): nil, shardName(5): {"AT_TIMESTAMP"}, shardName(6): {"AT_SEQUENCE_NUMBER"},
 			}
 			for shard, kinds := range want {
 				require.Equal(w.t, kinds, iteratorKinds(w, shard), "%s, owner %q", shard, owner)
 			}
 			for _, c := range w.service.Calls() {
-				if c.Op == "GetShardIterator" && c.IteratorType != "AFTER_SEQUENCE_NUMBER" {
+				if c.Op == "GetShardIterator" && c.IteratorType != "AT_SEQUENCE_NUMBER" {
 					require.Empty(w.t, c.SequenceNumber)
 				}
-				if c.IteratorType == "AFTER_SEQUENCE_NUMBER" {
+				if c.IteratorType == "AT_SEQUENCE_NUMBER" {
 					require.Equal(w.t, sequence, c.SequenceNumber)
 				}
 			}

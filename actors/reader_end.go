@@ -13,6 +13,8 @@ import (
 type shardEnd struct {
 	// checking: the end is being confirmed by a listing.
 	checking bool
+	// closed: a listing has said that the shard takes no more records.
+	closed bool
 	// reached: there is nothing more to read.
 	reached  bool
 	children []shard
@@ -29,16 +31,18 @@ type endChecked struct {
 }
 
 // onEndCandidate: the service gave no iterator to go on with. With child shards in the answer that is the end. Without, some services do it
-// on an open shard too, so a listing decides.
-func (r *reader) onEndCandidate(children []types.ChildShard) {
-	if r.drain.draining || r.end.reached {
-		return
-	}
-	if len(children) > 0 {
+// on an open shard too, so a listing decides. What it calls closed may have been open when the answer came, and the answer may
+// have left records out, so the shard is opened once more: the end is an answer that is empty, of a shard known to be closed.
+func (r *reader) onEndCandidate(children []types.ChildShard, empty bool) {
+	switch {
+	case r.drain.draining, r.end.reached:
+	case len(children) > 0:
 		r.endReached(childShards(children))
-		return
+	case r.end.closed && !empty:
+		r.openIterator()
+	default:
+		r.confirmEnd()
 	}
-	r.confirmEnd()
 }
 
 func (r *reader) confirmEnd() {
@@ -87,6 +91,9 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 			slog.String("position", r.placeText()))
 		r.endReached(m.children)
 		r.afterEnd(c)
+	case !r.end.closed:
+		r.end.closed = true
+		r.openIterator()
 	default:
 		r.endReached(m.children)
 		r.afterEnd(c)

@@ -151,7 +151,7 @@ func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
 		return
 	case m.iterator == "":
 		// Some services answer a closed shard so.
-		r.onEndCandidate(nil)
+		r.onEndCandidate(nil, true)
 		return
 	}
 	f.iterator, f.push = m.iterator, m.push
@@ -177,7 +177,7 @@ func (r *reader) afterOpened(c actor.Context) {
 func (r *reader) onIteratorFailure(c actor.Context, err error) {
 	e := readError(r.how.stream.spelling, r.shard.id, "no iterator at "+r.placeText(), err)
 	if classify(err) == failureNotFound {
-		r.onEndCandidate(nil) // the shard was trimmed away, or the whole stream is gone: the listing says
+		r.onEndCandidate(nil, true) // the shard was trimmed away, or the whole stream is gone: the listing says
 		return
 	}
 	if !r.reported {
@@ -267,7 +267,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	r.unpackMore(c)
 	if f.iterator == "" {
 		f.drop()
-		r.onEndCandidate(m.out.ChildShards)
+		r.onEndCandidate(m.out.ChildShards, len(m.out.Records) == 0)
 	}
 	r.deliver(c)
 	r.fetchMore()
@@ -363,7 +363,7 @@ func (r *reader) onReadFailure(c actor.Context, err error) {
 		return
 	case failureNotFound:
 		f.iterator = ""
-		r.onEndCandidate(nil)
+		r.onEndCandidate(nil, true)
 		return
 	case failureThrottled:
 		f.failures++

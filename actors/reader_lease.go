@@ -111,7 +111,7 @@ func (r *reader) acquire() {
 			done.started = time.Now()
 			before := done.lease
 			if done.lease, done.err = store.Move(ctx, before, to, seek); done.err != nil {
-				done.lease = before
+				done.lease, done.err = leasestore.Confirm(ctx, store, before, owner, done.err)
 			}
 		}
 		return done
