@@ -218,7 +218,7 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 // have landed since.
 func (r *reader) onAcquired(c actor.Context) {
 	if stored := r.lease.lease.Checkpoint; stored != r.fetch.position && r.lease.move == nil {
-		r.fetch.position, r.fetch.tip = stored, false
+		r.fetch.position, r.fetch.tip, r.fetch.wasTip = stored, false, false
 	}
 	if r.fetch.position.IsShardEnd() && r.lease.move == nil {
 		r.stopSelf(c, readerEnded{reason: endFinished})
