@@ -81,7 +81,9 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 	switch {
 	case m.err != nil:
 		r.end.failures++
-		r.log().Warn("can't confirm the end of the shard", slog.Any("error", m.err))
+		if r.end.failures == 1 {
+			r.log().Warn("can't confirm the end of the shard", slog.Any("error", m.err))
+		}
 		if classify(m.err) == failureNotFound {
 			// The stream is gone; the coordinator finds out at its own listing and ends the subscription.
 			r.timers.set(timerConfirm, jitter(deniedPause))

@@ -15,9 +15,9 @@ const readQuota = 2 << 20
 
 // throttlePause is how long to wait after a throttle, the so many-th in a row. owed are the bytes of the page before it: after the
 // largest, of 10 MiB, the service may refuse for five seconds.
-func throttlePause(failures, owed int) time.Duration {
+func throttlePause(refusals, owed int) time.Duration {
 	debt := time.Duration((owed+readQuota-1)/readQuota) * time.Second
-	return max(debt, backoff(throttleFirst, throttleMax, failures))
+	return max(debt, backoff(throttleFirst, throttleMax, refusals))
 }
 
 // pageBytes is the size of a page as the service counts it.
