@@ -15,20 +15,20 @@ import (
 	"github.com/protokinesis/protokinesis/test/probe"
 )
 
-// keys are credentials that rotate: the service accepts one key, and the provider hands one out.
-type keys struct {
+// rotatedKeys are credentials that rotate: the service accepts one key, and the provider hands one out.
+type rotatedKeys struct {
 	accepted, current atomic.Int32
 	fetched           atomic.Int32
 }
 
-func (k *keys) Retrieve(context.Context) (aws.Credentials, error) {
+func (k *rotatedKeys) Retrieve(context.Context) (aws.Credentials, error) {
 	k.fetched.Add(1)
 	// No time of expiry: as far as the SDK knows they hold for ever.
 	return aws.Credentials{AccessKeyID: fmt.Sprint("AKID", k.current.Load()), SecretAccessKey: "secret"}, nil
 }
 
 // rotating makes the world's clients use credentials that the SDK caches.
-func (w *world) rotating(k *keys, code string) {
+func (w *world) rotating(k *rotatedKeys, code string) {
 	w.onWire(func(c *wireCall) bool {
 		if c.key == fmt.Sprint("AKID", k.accepted.Load()) {
 			return false
@@ -37,7 +37,7 @@ func (w *world) rotating(k *keys, code string) {
 	})
 }
 
-func (k *keys) use(c *Config, service aws.HTTPClient) {
+func (k *rotatedKeys) use(c *Config, service aws.HTTPClient) {
 	c.Clients = NewClients(aws.Config{
 		Region: "us-east-1", Credentials: aws.NewCredentialsCache(k), BaseEndpoint: aws.String("http://kinesis.test"), HTTPClient: service,
 	})
@@ -51,7 +51,7 @@ func TestCredentialsThatExpire(t *testing.T) {
 		"UnrecognizedClientException": 1, "InvalidClientTokenId": 1,
 	} {
 		t.Run(code, func(t *testing.T) {
-			k := &keys{}
+			k := &rotatedKeys{}
 			front := &handlerClient{}
 			inBubble(t, 2, func(w *world) {
 				front.handler = http.HandlerFunc(w.serve)
@@ -91,7 +91,7 @@ func TestCredentialsThatExpire(t *testing.T) {
 
 // S7: the new credentials are late. They are asked for now and then, and reading goes on when they come.
 func TestCredentialsThatComeLate(t *testing.T) {
-	k := &keys{}
+	k := &rotatedKeys{}
 	front := &handlerClient{}
 	inBubble(t, 1, func(w *world) {
 		front.handler = http.HandlerFunc(w.serve)

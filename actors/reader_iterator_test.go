@@ -237,10 +237,13 @@ func TestWhatIsAskedOfGetShardIterator(t *testing.T) {
 			asked = nil
 			opened := w.subscribe(func(d *messages.StreamDescriptor) { d.StartAt = at })
 			time.Sleep(3 * time.Second)
+			w.service.Fault("GetRecords", kinesistest.Match{}, 1, kinesistest.ExpireIterator())
+			time.Sleep(3 * time.Second)
 			w.me.Request(opened.GetSubscription(), &messages.Unsubscribe{})
 			probe.Expect[*messages.Unsubscribed](w.me)
 			synctest.Wait()
-			return asked[len(asked)-1]
+			require.Greater(w.t, len(asked), 1)
+			return asked[0]
 		}
 		want := func(kind string, more ...string) map[string]any {
 			m := map[string]any{"StreamName": testStream, "ShardId": shardName(0), "ShardIteratorType": kind}
@@ -251,7 +254,8 @@ func TestWhatIsAskedOfGetShardIterator(t *testing.T) {
 		}
 		require.Equal(w.t, want("LATEST"), open(nil), "the first opening of all")
 		require.Equal(w.t, want("TRIM_HORIZON"), open(toHorizon()))
-		require.Equal(w.t, want("AFTER_SEQUENCE_NUMBER", records[1].SequenceNumber), open(nil), "the checkpoint of before")
+		require.Equal(w.t, want("AFTER_SEQUENCE_NUMBER", records[1].SequenceNumber), asked[1], "what was read")
+		require.Equal(w.t, want("AT_SEQUENCE_NUMBER", records[1].SequenceNumber), open(nil), "the checkpoint of before")
 		require.Equal(w.t, want("AT_SEQUENCE_NUMBER", records[1].SequenceNumber), open(seqSeek(shardName(0), records[1].SequenceNumber)))
 		require.Equal(w.t, want("LATEST"), open(&messages.Position{At: &messages.Position_Latest{}}))
 		stamped := open(timestamp(records[1].Arrival))

@@ -77,7 +77,7 @@ func TestACheckpointThatIsNotOfTheShard(t *testing.T) {
 			}
 			for _, c := range w.service.Calls() {
 				if c.Op == "GetShardIterator" {
-					require.Equal(w.t, "AFTER_SEQUENCE_NUMBER "+foreign, c.IteratorType+" "+c.SequenceNumber)
+					require.Equal(w.t, "AT_SEQUENCE_NUMBER "+foreign, c.IteratorType+" "+c.SequenceNumber)
 				}
 			}
 			require.Less(w.t, len(iteratorKinds(w, shardName(0))), 80, "tried slowly")
