@@ -36,6 +36,7 @@ type world struct {
 	broker  *actor.PID
 	sub     *probe.Probe // subscriber
 	me      *probe.Probe // asks the broker
+	tamper  func(*wireCall) bool
 }
 
 const testStream = "orders"
@@ -49,7 +50,7 @@ func inBubble(t *testing.T, shards int, test func(w *world), options ...func(*Co
 		if shards > 0 {
 			require.NoError(t, w.service.CreateStream(testStream, shards))
 		}
-		w.cfg = Config{Clients: inProcess(w.service), Store: w.store, OwnerID: "test", Limits: Limits{ReadsPerSecond: -1}}
+		w.cfg = Config{Clients: inProcess(http.HandlerFunc(w.serve)), Store: w.store, OwnerID: "test", Limits: Limits{ReadsPerSecond: -1}}
 		if os.Getenv("PROTOKINESIS_TEST_LOG") != "" {
 			w.cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}

@@ -54,6 +54,9 @@ var failureByCode = map[string]failure{
 	"KMSInvalidStateException":               failureDenied,
 	"KMSNotFoundException":                   failureDenied,
 	"KMSOptInRequired":                       failureDenied,
+	"OptInRequired":                          failureDenied,
+	"ExpiredTokenException":                  failureTransient, // the credentials are fetched anew, see refresh
+	"ExpiredToken":                           failureTransient,
 	"UnrecognizedClientException":            failureConfig,
 	"InvalidSignatureException":              failureConfig,
 	"IncompleteSignatureException":           failureConfig,
@@ -67,15 +70,8 @@ func classify(err error) failure {
 	if err == nil {
 		return failureTransient
 	}
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		code := api.ErrorCode()
-		if i := strings.LastIndexByte(code, '#'); i >= 0 {
-			code = code[i+1:]
-		}
-		if f, ok := failureByCode[code]; ok {
-			return f
-		}
-		return failureTransient
+	if _, ok := errors.AsType[smithy.APIError](err); ok {
+		return failureByCode[codeOf(err)] // what is not in the table is transient
 	}
 	if _, ok := errors.AsType[smithy.InvalidParamsError](err); ok {
 		return failureInvalid // the SDK refuses it before sending
@@ -87,6 +83,12 @@ func classify(err error) failure {
 		return failureConfig
 	}
 	return failureTransient
+}
+
+// codeOf is the service's error code within err without its namespace, or "".
+func codeOf(err error) string {
+	code := awsCode(err)
+	return code[strings.LastIndexByte(code, '#')+1:]
 }
 
 // isConfiguration recognises what the SDK says before it reaches a service: no credentials, no

@@ -60,6 +60,8 @@ type coordinator struct {
 	scanning bool
 	rescan   bool // look again when the scan under way is done
 	listDue  bool
+	listing  bool     // under way
+	unseen   *listing // the last, until a scan takes it in
 	listFail int
 
 	seeks   seekState
@@ -252,6 +254,8 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 	switch m := result.(type) {
 	case streamLooked:
 		co.onLooked(c, m)
+	case listing:
+		co.onListing(m)
 	case scanned:
 		co.onScanned(c, m)
 	case stateSaved:
@@ -265,7 +269,7 @@ func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 	switch name {
 	case timerList:
 		co.listDue = true
-		co.scan()
+		co.list()
 	case timerScan, timerSoon:
 		co.scan()
 	case timerStatus:

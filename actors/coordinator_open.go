@@ -60,6 +60,12 @@ func (co *coordinator) onClaimed(c actor.Context, m streamClaimed) {
 // firstPass goes on with the first look at shards and leases.
 func (co *coordinator) firstPass(c actor.Context, m scanned) {
 	switch {
+	case m.listErr != nil && (classify(m.listErr) == failureThrottled || co.opened && classify(m.listErr) != failureNotFound):
+		// Many nodes that start together get in each other's way. And a subscription that was open goes on.
+		co.listFail++
+		co.listDue = true
+		co.timers.set(timerSoon, throttlePause(co.listFail, 0))
+		return
 	case m.listErr != nil:
 		co.fail(c, streamError(co.how.stream.spelling, "the shards can't be listed", m.listErr))
 		return
@@ -67,7 +73,7 @@ func (co *coordinator) firstPass(c actor.Context, m scanned) {
 		co.fail(c, leaseError(leasestore.Key{}, co.how.stream.spelling, "the leases can't be read", m.leaseErr))
 		return
 	}
-	co.listDue = false
+	co.listFail = 0
 	co.learn(m)
 	if at := co.how.startAt; at != nil && !co.opened {
 		if sequence := at.GetSequence(); sequence != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/protokinesis/protokinesis/messages"
 )
 
-// scanned is the result of a look at the listing (when due), the leases and the stream's state.
+// scanned is the result of a look at the leases and the stream's state, with the listing that came before it, if one did.
 type scanned struct {
 	listed   bool
 	shards   []shard
@@ -21,24 +21,60 @@ type scanned struct {
 	state    leasestore.StreamState
 	leaseErr error
 	seenAt   time.Time
+	updating bool
+}
+
+// listing is the result of listing the shards. It comes by itself: a service that does not answer must not hold up the look at the leases, by
+// which the shards of a dead node are taken over.
+type listing struct {
+	shards   []shard
+	err      error
 	updating bool // the stream is being resharded; looked at only when something is missing
 }
 
-// scan looks at the leases, and at the shards when a listing is due. One is under way at a time.
+// list lists the shards. One listing is under way at a time; a scan follows it.
+func (co *coordinator) list() {
+	if co.listing {
+		return // listDue has another follow
+	}
+	co.listing, co.listDue = true, false
+	client, ref, doubtful := co.clients.Control, co.how.stream, co.audits.doubtful()
+	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		m := listing{}
+		m.shards, m.err = listShards(ctx, client, ref)
+		m.updating = doubtful && isUpdating(ctx, client, ref)
+		return m
+	})
+}
+
+func (co *coordinator) onListing(m listing) {
+	co.listing, co.unseen = false, &m
+	if !co.closing.begun {
+		co.scan()
+	}
+}
+
+// scan looks at the leases, and has the shards listed when that is due. One is under way at a time.
 func (co *coordinator) scan() {
+	if co.listDue {
+		co.list()
+	}
 	if co.scanning {
 		co.rescan = true
 		return
 	}
+	if !co.live && co.unseen == nil {
+		return // the first look needs both
+	}
 	co.scanning, co.rescan = true, false
-	client, store, ref, id, list := co.clients.Control, co.store, co.how.stream, co.found.id, co.listDue
-	doubtful := list && co.audits.doubtful()
+	seen := scanned{}
+	if co.unseen != nil {
+		seen.listed, seen.shards, seen.listErr, seen.updating = true, co.unseen.shards, co.unseen.err, co.unseen.updating
+		co.unseen = nil
+	}
+	store, id := co.store, co.found.id
 	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
-		m := scanned{listed: list}
-		if list {
-			m.shards, m.listErr = listShards(ctx, client, ref)
-			m.updating = doubtful && isUpdating(ctx, client, ref)
-		}
+		m := seen
 		m.leases, m.leaseErr = store.List(ctx, id)
 		m.seenAt = time.Now()
 		if m.leaseErr == nil {
@@ -91,7 +127,10 @@ func (co *coordinator) checkListing(c actor.Context, m scanned) {
 		return
 	}
 	if m.listErr == nil {
-		co.listDue, co.listFail = false, 0
+		if co.listFail > 0 {
+			co.log().Info("the shards can be listed again", slog.Int("failures", co.listFail))
+		}
+		co.listFail = 0
 		return
 	}
 	e := streamError(co.how.stream.spelling, "the shards can't be listed", m.listErr)
@@ -101,7 +140,12 @@ func (co *coordinator) checkListing(c actor.Context, m scanned) {
 		return
 	}
 	co.listFail++
-	co.log().Warn("the shards can't be listed; readers go on", slog.Int("failures", co.listFail), slog.Any("error", m.listErr))
+	level := slog.LevelDebug // it may last for hours
+	if co.listFail == 1 {
+		level = slog.LevelWarn
+	}
+	co.log().Log(context.Background(), level, "the shards can't be listed; readers go on",
+		slog.Int("failures", co.listFail), slog.Any("error", m.listErr))
 	if co.listFail == tellAfter {
 		co.tell(c, e, false)
 	}

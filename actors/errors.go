@@ -60,12 +60,22 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ": %s", e.Text)
 	}
 	if e.Cause != nil {
-		fmt.Fprintf(&b, ": %v", e.Cause)
+		fmt.Fprintf(&b, ": %s", shortened(e.Cause.Error()))
 	}
 	if e.Advice != "" {
 		fmt.Fprintf(&b, " (%s)", e.Advice)
 	}
 	return b.String()
+}
+
+// maxCauseText bounds what is logged and sent of a cause: a service, or what stands before it, can answer with megabytes.
+const maxCauseText = 4 << 10
+
+func shortened(text string) string {
+	if len(text) <= maxCauseText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxCauseText], "") + " …"
 }
 
 // Unwrap returns the cause.
@@ -119,7 +129,7 @@ func (e *Error) Message(correlation uint64) *messages.Error {
 		OutcomeUnknown: e.OutcomeUnknown, Correlation: correlation,
 	}
 	if e.Cause != nil {
-		m.Cause = e.Cause.Error()
+		m.Cause = shortened(e.Cause.Error())
 		m.AwsCode = awsCode(e.Cause)
 	}
 	return m

@@ -47,7 +47,7 @@ func (r *reader) openPush() {
 		return
 	}
 	it := f.iteratorInput()
-	f.tip = false
+	f.opensAt(it)
 	f.opening, f.pushedAt = true, time.Now()
 	in := &kinesis.SubscribeToShardInput{
 		ConsumerARN: aws.String(r.consumerARN), ShardId: aws.String(r.shard.id), StartingPosition: &types.StartingPosition{

@@ -40,7 +40,11 @@ type Clients struct {
 
 // NewClients makes the clients of an AWS configuration.
 func NewClients(cfg aws.Config) *Clients {
-	guarded := func(o *kinesis.Options) { o.HTTPClient = bodyGuard{o.HTTPClient} }
+	refreshing := refresh(cfg)
+	guarded := func(o *kinesis.Options) {
+		o.HTTPClient = bodyGuard{o.HTTPClient}
+		o.APIOptions = append(o.APIOptions, refreshing)
+	}
 	return &Clients{
 		Control: kinesis.NewFromConfig(cfg, guarded),
 		Data: kinesis.NewFromConfig(cfg, guarded, func(o *kinesis.Options) {

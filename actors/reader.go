@@ -174,7 +174,8 @@ func (r *reader) begin(c actor.Context) {
 	r.fx, r.timers = newEffects(c, r.cfg.pool), newTimers[readerTimer](c)
 	r.behavior = actor.NewBehavior()
 	r.lease = keeper{lease: r.readerSpec.lease}
-	r.fetch = fetcher{pace: pacer{limit: r.cfg.Limits.ReadsPerSecond}, position: r.readerSpec.start.start, tip: r.readerSpec.start.tip}
+	limit, start := r.cfg.Limits.ReadsPerSecond, r.readerSpec.start
+	r.fetch = fetcher{pace: pacer{limit: limit}, opens: pacer{limit: limit}, position: start.start, tip: start.tip, wasTip: start.tip}
 	r.newGeneration()
 	r.transition(statePositioning, r.positioning)
 	r.acquire()

@@ -15,6 +15,8 @@ type shardEnd struct {
 	checking bool
 	// closed: a listing has said that the shard takes no more records.
 	closed bool
+	// notFound is set when it was not a missing iterator, but the service saying that there is no such shard.
+	notFound *Error
 	// reached: there is nothing more to read.
 	reached  bool
 	children []shard
@@ -28,6 +30,13 @@ type endChecked struct {
 	closed     bool
 	children   []shard
 	err        error
+}
+
+// onNotFound: the service says that there is no such shard. When it is listed all the same, that is not its end, closed or not: some services
+// say so of a position that is not the shard's.
+func (r *reader) onNotFound(e *Error) {
+	r.end.notFound = e
+	r.onEndCandidate(nil, true)
 }
 
 // onEndCandidate: the service gave no iterator to go on with. With child shards in the answer that is the end. Without, some services do it
@@ -76,16 +85,21 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 	switch {
 	case m.err != nil:
 		r.end.failures++
-		r.log().Warn("can't confirm the end of the shard", slog.Any("error", m.err))
+		if r.end.failures == 1 {
+			r.log().Warn("can't confirm the end of the shard", slog.Any("error", m.err))
+		}
 		if classify(m.err) == failureNotFound {
 			// The stream is gone; the coordinator finds out at its own listing and ends the subscription.
 			r.timers.set(timerConfirm, jitter(deniedPause))
 			return
 		}
 		r.timers.set(timerConfirm, jitter(backoff(failureFirst, failureMax, r.end.failures)))
+	case m.listed && r.end.notFound != nil:
+		e := r.end.notFound
+		r.end.notFound = nil
+		r.notOpened(c, e)
 	case m.listed && !m.closed:
-		r.log().Warn("no next iterator on an open shard: opening another")
-		r.timers.set(timerOpen, r.failed(c, readError(r.how.stream.spelling, r.shard.id, "no next iterator on an open shard", nil)))
+		r.notOpened(c, readError(r.how.stream.spelling, r.shard.id, "no next iterator on an open shard", nil))
 	case !m.listed:
 		r.log().Warn("the shard is listed no more: its records have passed the retention, what was not read of it is lost",
 			slog.String("position", r.placeText()))

@@ -25,6 +25,12 @@ type fetcher struct {
 	position leasestore.Checkpoint
 	// tip: position is the instant of an opening at the tip, for which LATEST has not been asked yet.
 	tip bool
+	// wasTip: position is such an instant, whether asked for or not.
+	wasTip bool
+	// refused is how many instants in a row the service refused, as if they were of the future.
+	refused int
+	// since drops what arrived before it, up to the first record that did not: some services answer AT_TIMESTAMP with all they have.
+	since time.Time
 	// lastRead is the last record read by this generation; an iterator is opened after it, and what comes again at or below it
 	// is dropped, as some services repeat.
 	lastRead string
@@ -35,12 +41,16 @@ type fetcher struct {
 	opening  bool
 	calling  bool
 	cancel   context.CancelFunc
-	pace     pacer
+	pace     pacer     // of GetRecords
+	opens    pacer     // of GetShardIterator
+	owed     int       // bytes of the last page, if no throttle has been waited out since
 	called   time.Time // the last call
 	wake     time.Time // when timerFetch fires, if armed
 	spread   bool      // the first pause has been taken
 	next     time.Time // not before: poll interval or backoff
 	failures int       // in a row
+	refusals int       // throttles in a row
+	reopened bool      // the iterator was given up since the last page
 	told     bool      // the subscriber knows of them
 	lag      int64
 	asked    bool // lag is known
@@ -53,7 +63,8 @@ func (f *fetcher) abandon() {
 	}
 	f.drop()
 	f.cancel, f.opening, f.calling, f.lastRead, f.failures = nil, false, false, "", 0
-	f.next = time.Time{}
+	f.refusals, f.reopened = 0, false
+	f.next, f.since, f.refused = time.Time{}, time.Time{}, 0
 }
 
 // behind is the last known lag in milliseconds, -1 when unknown.
@@ -95,7 +106,7 @@ func (f *fetcher) iteratorInput() *kinesis.GetShardIteratorInput {
 		switch f.position.Kind() {
 		case leasestore.KindTimestamp:
 			in.ShardIteratorType = types.ShardIteratorTypeAtTimestamp
-			in.Timestamp = aws.Time(f.position.Time())
+			in.Timestamp = aws.Time(instantToAsk(f.position.Time(), time.Now(), f.refused))
 		case leasestore.KindBefore, leasestore.KindSequence:
 			// After a checkpoint too, as it may be within an aggregated record. What of the record is settled is dropped again.
 			in.ShardIteratorType = types.ShardIteratorTypeAtSequenceNumber
@@ -105,6 +116,19 @@ func (f *fetcher) iteratorInput() *kinesis.GetShardIteratorInput {
 		}
 	}
 	return in
+}
+
+// opensAt notes what an iterator was asked for.
+func (f *fetcher) opensAt(in *kinesis.GetShardIteratorInput) {
+	f.tip, f.since = false, time.Time{}
+	switch {
+	case in.Timestamp == nil:
+	case f.wasTip:
+		// A tip that the service takes for the future is not to cost a record that came after the opening.
+		f.since = *in.Timestamp
+	default:
+		f.since = f.position.Time()
+	}
 }
 
 // openIterator asks for an iterator. The tip is asked for once, whatever comes of it: later tries open at the instant that
@@ -118,8 +142,15 @@ func (r *reader) openIterator() {
 		r.openPush()
 		return
 	}
+	now := time.Now()
+	if wait := f.opens.wait(now); wait > 0 {
+		r.timers.set(timerOpen, wait)
+		return
+	}
+	f.opens.called(now)
+	r.timers.cancel(timerOpen)
 	in := f.iteratorInput()
-	f.tip = false
+	f.opensAt(in)
 	f.opening = true
 	in.StreamName, in.StreamARN = r.how.stream.target()
 	in.ShardId = aws.String(r.shard.id)
@@ -154,8 +185,7 @@ func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
 		r.onEndCandidate(nil, true)
 		return
 	}
-	f.iterator, f.push = m.iterator, m.push
-	r.recovered()
+	f.iterator, f.push, f.refused = m.iterator, m.push, 0
 	if r.state == statePositioning {
 		r.transition(stateReading, r.reading)
 	}
@@ -176,14 +206,28 @@ func (r *reader) afterOpened(c actor.Context) {
 
 func (r *reader) onIteratorFailure(c actor.Context, err error) {
 	e := readError(r.how.stream.spelling, r.shard.id, "no iterator at "+r.placeText(), err)
-	if classify(err) == failureNotFound {
-		r.onEndCandidate(nil, true) // the shard was trimmed away, or the whole stream is gone: the listing says
+	switch f := &r.fetch; {
+	case classify(err) == failureNotFound:
+		r.onNotFound(e) // the shard was trimmed away, or the whole stream is gone: the listing says
 		return
+	case classify(err) != failureInvalid:
+	case !f.since.IsZero() && f.refused < maxInstants:
+		f.refused++ // the clocks differ, or it is to be read from some day on
+		r.openIterator()
+		return
+	case f.lastRead == "" && f.position.Kind() == leasestore.KindSequence:
+		// A checkpoint whose record was trimmed is accepted. Nobody but the owner of the data can say where to go on.
+		e.Advice = "the checkpoint is not of this shard; seek to say where to read on"
 	}
+	r.notOpened(c, e)
+}
+
+// notOpened tells whoever waits for the iterator that there is none yet, and tries again later.
+func (r *reader) notOpened(c actor.Context, e *Error) {
 	if !r.reported {
 		c.Send(c.Parent(), readerTrouble{shard: r.shard.id, err: e})
 	}
-	if r.seekWritten() && classify(err).lasting() {
+	if r.seekWritten() && classify(e).lasting() {
 		r.answerMove(c, e)
 	}
 	r.timers.set(timerOpen, r.failed(c, e))
@@ -235,6 +279,9 @@ func (r *reader) fetchAfter(adding int) {
 	client := r.clients.Data
 	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		out, err := client.GetRecords(ctx, in)
+		if err == nil {
+			err = checkRecords(out.Records)
+		}
 		return pageRead{generation: generation, out: out, limit: limit, err: err}
 	})
 }
@@ -254,16 +301,19 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 		}
 		return
 	}
-	r.recovered()
-	f.lag, f.asked = aws.ToInt64(m.out.MillisBehindLatest), true
-	f.iterator = aws.ToString(m.out.NextShardIterator)
-	if f.iterator != "" && f.lag == 0 && len(m.out.Records) < m.limit {
+	f.lag = aws.ToInt64(m.out.MillisBehindLatest)
+	f.asked = m.out.MillisBehindLatest != nil && f.lag >= 0
+	f.iterator, f.owed = aws.ToString(m.out.NextShardIterator), pageBytes(m.out.Records)
+	if f.iterator != "" || len(m.out.Records) > 0 || len(m.out.ChildShards) > 0 {
+		r.recovered() // an answer that says nothing is no success
+	}
+	if f.iterator != "" && f.lag <= 0 && len(m.out.Records) < m.limit {
 		f.next = time.Now().Add(f.idle(r.how.pollInterval))
 	}
 	if !r.unpack.waiting() && !slices.ContainsFunc(m.out.Records, aggregated) {
 		r.fetchAfter(len(m.out.Records)) // the next page is on its way while this one is delivered
 	}
-	r.take(m.out.Records, m.continuation)
+	r.take(arrivedSince(m.out.Records, f.since), m.continuation)
 	r.unpackMore(c)
 	if f.iterator == "" {
 		f.drop()
@@ -284,6 +334,7 @@ func (r *reader) take(records []types.Record, continuation string) {
 	}
 	r.unpack.add(records)
 	if n := len(records); n > 0 {
+		f.since = time.Time{}
 		last := aws.ToString(records[n-1].SequenceNumber)
 		if r.unpack.done.wanted(last) != wholeRecord && (f.lastRead == "" || leasestore.CompareSequence(last, f.lastRead) > 0) {
 			f.lastRead = last
@@ -354,8 +405,8 @@ func (r *reader) onReadFailure(c actor.Context, err error) {
 	case failureExpired, failureInvalid:
 		// Where reading goes on is known without the iterator.
 		f.iterator = ""
-		if f.failures == 0 {
-			f.failures++
+		if !f.reopened {
+			f.reopened = true
 			r.openIterator()
 			return
 		}
@@ -363,11 +414,10 @@ func (r *reader) onReadFailure(c actor.Context, err error) {
 		return
 	case failureNotFound:
 		f.iterator = ""
-		r.onEndCandidate(nil, true)
+		r.onNotFound(e)
 		return
 	case failureThrottled:
-		f.failures++
-		f.next = time.Now().Add(jitterUp(backoff(throttleFirst, throttleMax, f.failures)))
+		f.next = time.Now().Add(r.failed(c, e))
 		if f.iterator == "" {
 			r.timers.set(timerOpen, time.Until(f.next))
 		}
@@ -382,33 +432,36 @@ func (r *reader) onReadFailure(c actor.Context, err error) {
 	r.fetchMore()
 }
 
-// failed counts a failure, tells the subscriber when it lasts, and says how long to wait.
+// failed counts a failure, tells the subscriber when it lasts, and says how long to wait. A throttle is none.
 func (r *reader) failed(c actor.Context, e *Error) time.Duration {
 	f := &r.fetch
-	f.failures++
 	kind := classify(e)
+	if kind == failureThrottled {
+		f.refusals++
+		pause := throttlePause(f.refusals, f.owed)
+		f.owed = 0
+		return jitterUp(pause)
+	}
+	f.failures++
 	r.log().Debug("read failed", slog.Int("failures", f.failures), slog.Any("error", e))
 	if !f.told && (f.failures >= tellAfter || kind.lasting()) {
 		f.told = true
 		r.log().Warn("the shard can't be read", slog.Any("error", e))
 		r.tell(c, e)
 	}
-	switch {
-	case kind.lasting():
+	if kind.lasting() {
 		return jitter(deniedPause)
-	case kind == failureThrottled:
-		return jitterUp(backoff(throttleFirst, throttleMax, f.failures))
-	default:
-		return jitter(backoff(failureFirst, failureMax, f.failures))
 	}
+	return jitter(backoff(failureFirst, failureMax, f.failures))
 }
 
-// recovered: a call has succeeded.
+// recovered: the shard has been read. An iterator is not enough: it may be had though reading is refused.
 func (r *reader) recovered() {
 	if r.fetch.told {
 		r.log().Info("the shard can be read again")
 	}
-	r.fetch.failures, r.fetch.told = 0, false
+	f := &r.fetch
+	f.failures, f.refusals, f.reopened, f.told = 0, 0, false, false
 }
 
 // jitterUp is d or up to a fifth more.

@@ -230,7 +230,8 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 // have landed since.
 func (r *reader) onAcquired(c actor.Context) {
 	if stored := r.lease.lease.Checkpoint; stored != r.fetch.position && r.lease.move == nil {
-		r.fetch.position, r.fetch.tip, r.source = stored, false, sourceCheckpoint
+		r.fetch.position, r.fetch.tip, r.fetch.wasTip = stored, false, false
+		r.source = sourceCheckpoint
 	}
 	if r.fetch.position.IsShardEnd() && r.lease.move == nil {
 		r.stopSelf(c, readerEnded{reason: endFinished})

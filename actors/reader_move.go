@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -59,6 +60,7 @@ func (r *reader) probe(m moveReader) {
 	in := place.iteratorInput()
 	in.StreamName, in.StreamARN = r.how.stream.target()
 	in.ShardId = aws.String(r.shard.id)
+	r.fetch.opens.called(time.Now())
 	client := r.clients.Data
 	r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		_, err := client.GetShardIterator(ctx, in)
@@ -92,7 +94,7 @@ func (r *reader) onMoveProbed(c actor.Context, m moveProbed) {
 // between, the next reader starts at the new place too.
 func (r *reader) move(c actor.Context) {
 	r.newGeneration()
-	r.fetch.position, r.fetch.tip = r.seek.to, r.seek.tip
+	r.fetch.position, r.fetch.tip, r.fetch.wasTip = r.seek.to, r.seek.tip, r.seek.tip
 	r.lease.shardEnd, r.lease.checkpointDue = false, false
 	if r.state != statePositioning {
 		r.transition(statePositioning, r.positioning)

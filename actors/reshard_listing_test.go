@@ -113,7 +113,7 @@ func TestStaleListingDoesNotBringAFinishedShardBack(t *testing.T) {
 }
 
 // late is a listing that is answered d after it was looked at.
-func late(d time.Duration) listing {
+func late(d time.Duration) scriptedList {
 	return func(_ *kinesis.ListShardsInput, real func() (*kinesis.ListShardsOutput, error)) (*kinesis.ListShardsOutput, error) {
 		out, err := real()
 		time.Sleep(d)
@@ -164,7 +164,7 @@ func TestEndOfOneShardLeavesTheOthersAlone(t *testing.T) {
 }
 
 // pages makes a listing come in pages of so many shards; page is called before each with its number in the listing, from 1.
-func pages(size int32, page func(n int) error) listing {
+func pages(size int32, page func(n int) error) scriptedList {
 	var n atomic.Int32
 	return func(in *kinesis.ListShardsInput, real func() (*kinesis.ListShardsOutput, error)) (*kinesis.ListShardsOutput, error) {
 		if in.NextToken == nil {

@@ -22,13 +22,13 @@ import (
 // script changes what the service answers, for what no fault of the service can do. install is an option of inBubble.
 type script struct {
 	mu   sync.Mutex
-	list listing
+	list scriptedList
 	page func(*kinesis.GetRecordsOutput) // before a page is returned
 	open func()                          // before an iterator is asked for
 }
 
-// listing stands in for ListShards; real is the one that it stands in for.
-type listing func(in *kinesis.ListShardsInput, real func() (*kinesis.ListShardsOutput, error)) (*kinesis.ListShardsOutput, error)
+// scriptedList stands in for ListShards; real is the one that it stands in for.
+type scriptedList func(in *kinesis.ListShardsInput, real func() (*kinesis.ListShardsOutput, error)) (*kinesis.ListShardsOutput, error)
 
 func (s *script) install(c *Config) {
 	c.Clients = &Clients{Control: scripted{c.Clients.Control, s}, Data: scripted{c.Clients.Data, s}}
@@ -85,7 +85,7 @@ func (k scripted) GetShardIterator(
 }
 
 // without is a listing that leaves shards out.
-func without(hidden ...string) listing {
+func without(hidden ...string) scriptedList {
 	return func(_ *kinesis.ListShardsInput, real func() (*kinesis.ListShardsOutput, error)) (*kinesis.ListShardsOutput, error) {
 		out, err := real()
 		if err != nil {
@@ -103,7 +103,7 @@ func without(hidden ...string) listing {
 }
 
 // answering is a listing that always answers the same.
-func answering(out *kinesis.ListShardsOutput) listing {
+func answering(out *kinesis.ListShardsOutput) scriptedList {
 	return func(*kinesis.ListShardsInput, func() (*kinesis.ListShardsOutput, error)) (*kinesis.ListShardsOutput, error) {
 		return out, nil
 	}

@@ -135,6 +135,9 @@ func listShards(ctx context.Context, client Kinesis, ref streamRef) ([]shard, er
 	}
 }
 
+// errEmptyListing: a stream has a shard at any time, so that a listing without any says nothing of its shards.
+var errEmptyListing = errors.New("the service lists no shards at all")
+
 func listPages(ctx context.Context, client Kinesis, ref streamRef) ([]shard, error) {
 	var shards []shard
 	name, arn := ref.target()
@@ -154,11 +157,15 @@ func listPages(ctx context.Context, client Kinesis, ref streamRef) ([]shard, err
 			}
 			shards = append(shards, newShard(s.ShardId, parents, s.HashKeyRange, s.SequenceNumberRange))
 		}
-		if aws.ToString(out.NextToken) == "" {
+		switch {
+		case aws.ToString(out.NextToken) != "":
+			// A follow-up carries the token: with the stream's name it is refused.
+			in = &kinesis.ListShardsInput{NextToken: out.NextToken, StreamARN: arn}
+		case len(shards) == 0:
+			return nil, errEmptyListing
+		default:
 			return shards, nil
 		}
-		// A follow-up carries the token only: with the stream it is refused.
-		in = &kinesis.ListShardsInput{NextToken: out.NextToken}
 	}
 }
 

@@ -134,6 +134,7 @@ func TestRefusedConnection(t *testing.T) {
 	}
 }
 
+// S8: what is missing to reach the service is one clear error of Connect, before any call.
 func TestNoRegion(t *testing.T) {
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"} {
 		t.Setenv(name, "")

@@ -60,7 +60,6 @@ var contract = []struct {
 var differences = map[string]string{
 	"refused puts":           "accepts 501 records in one PutRecords",
 	"refused sizes":          "does not count the partition key, fails only the entry and has no limit for the request",
-	"future timestamp":       "refuses a timestamp in the future",
 	"foreign sequence":       "accepts the sequence number of another shard while the shard is empty",
 	"CBOR":                   "sends blobs as base64 text and timestamps without a tag",
 	"unknown operation":      "answers AccessDeniedException",

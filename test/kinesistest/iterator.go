@@ -86,6 +86,10 @@ func (sh *shard) locate(st *stream, start startingPosition, op string) (uint64, 
 		if start.Timestamp == nil {
 			return 0, invalidArgument("Must specify timestamp parameter for iterator of type AT_TIMESTAMP.")
 		}
+		if now := st.svc.clock.nowMillis(); int64(*start.Timestamp) > now {
+			return 0, invalidArgument("The timestampInMillis parameter cannot be greater than the currentTimestampInMillis. "+
+				"timestampInMillis: %d, currentTimestampInMillis: %d", int64(*start.Timestamp), now)
+		}
 		sh.mu.RLock()
 		defer sh.mu.RUnlock()
 		return sh.log.since(int64(*start.Timestamp)), nil
