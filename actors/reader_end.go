@@ -13,6 +13,10 @@ import (
 type shardEnd struct {
 	// checking: the end is being confirmed by a listing.
 	checking bool
+	// reread: it was a page that came without an iterator, so a listing alone does not confirm the end.
+	reread bool
+	// closed: a listing has shown the shard closed; a page without an iterator that was asked for since, and brings nothing, is the end.
+	closed bool
 	// reached: there is nothing more to read.
 	reached  bool
 	children []shard
@@ -34,11 +38,24 @@ func (r *reader) onEndCandidate(children []types.ChildShard) {
 	if r.drain.draining || r.end.reached {
 		return
 	}
-	if len(children) > 0 {
+	switch {
+	case len(children) > 0:
 		r.endReached(childShards(children))
+	case r.end.closed:
+		r.endReached(r.end.children)
+	default:
+		r.confirmEnd()
+	}
+}
+
+// onLastPage: a page came without an iterator to go on with. Without child shards in it there may be more behind it, even when the shard is closed.
+func (r *reader) onLastPage(records int, children []types.ChildShard) {
+	if len(children) == 0 && r.end.closed && records > 0 {
+		r.openIterator()
 		return
 	}
-	r.confirmEnd()
+	r.end.reread = true
+	r.onEndCandidate(children)
 }
 
 func (r *reader) confirmEnd() {
@@ -87,6 +104,9 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 			slog.String("position", r.placeText()))
 		r.endReached(m.children)
 		r.afterEnd(c)
+	case r.end.reread:
+		r.end.closed, r.end.children = true, m.children
+		r.openIterator()
 	default:
 		r.endReached(m.children)
 		r.afterEnd(c)

@@ -271,10 +271,11 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 		f.next = time.Now().Add(f.idle(r.how.pollInterval))
 	}
 	r.fetchAfter(len(m.out.Records)) // the next page is on its way while this one is delivered
-	r.take(page.fetched(m.out), m.continuation)
+	records := page.fetched(m.out)
+	r.take(records, m.continuation)
 	if f.iterator == "" {
 		f.drop()
-		r.onEndCandidate(m.out.ChildShards)
+		r.onLastPage(len(records), m.out.ChildShards)
 	}
 	r.deliver(c)
 	r.fetchMore()
