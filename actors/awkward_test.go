@@ -178,3 +178,36 @@ func TestSeekWhileAShardFinishesKeepsTheOrder(t *testing.T) {
 		require.Equal(w.t, []string{"p", "c", "g"}, w.takeAll(3))
 	})
 }
+
+// A seek to the tip moves every node's shards to the instant of the seek, however much later they hear of it: what was published since, and
+// what is in a shard that was closed since, is read.
+func TestSeekToTheTipOnAnotherNode(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		inBubble(t, 1, func(w *world) {
+			w.open(horizon)
+			w.put("k", "before")
+			w.takeAll(1)
+			first := w.broker
+			w.cfg.Name = "second"
+			w.broker = w.spawnBroker()
+			other := probe.New(w.t, w.system, "other")
+			w.connect()
+			w.me.Request(w.broker, &messages.Subscribe{Stream: &messages.StreamDescriptor{Name: testStream}, Subscriber: other.PID()})
+			opened := probe.Expect[*messages.Subscribed](w.me)
+			require.Empty(w.t, opened.GetShards(), "the first reads the shard")
+			time.Sleep(2 * time.Second)
+			w.me.Request(opened.GetSubscription(), &messages.Seek{To: &messages.Position{At: &messages.Position_Latest{}}})
+			probe.Expect[*messages.Sought](w.me)
+			time.Sleep(time.Millisecond)
+			w.put("k", "after")
+			if closed {
+				split(w, shardName(0))
+			}
+			require.Equal(w.t, "after", string(w.next(false).GetData()))
+			time.Sleep(20 * time.Second) // the first looks at the store and follows
+			require.Equal(w.t, []string{"after"}, w.takeAll(1), "it was not settled when the first was moved")
+			w.me.Request(first, &messages.Shutdown{Timeout: durationOf(0)})
+			probe.Expect[*messages.Closed](w.me)
+		})
+	}
+}

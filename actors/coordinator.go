@@ -53,6 +53,7 @@ type coordinator struct {
 	shards   map[string]*shardInfo
 	rows     map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
 	moving   bool                        // a seek's position is stored, and readers are about to be moved there
+	follows  bool                        // it is another node's seek
 	movedTo  int64                       // the seek that the readers have been moved to
 	awaited  map[string]*Error           // first pass: shards whose reader has not reported; then their trouble
 	audits   auditState

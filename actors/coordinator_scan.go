@@ -254,7 +254,7 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 // decide asks the lineage. A shard that has a reader here counts as leased, whatever the last scan saw; except when the readers themselves
 // are about to be moved (moving).
 func (co *coordinator) decide(moving bool) map[string]decision {
-	l := newLineage(nil, nil, co.state, co.state.Tip && (co.state.Version == 0 || moving))
+	l := newLineage(nil, nil, co.state, co.state.Tip && (co.state.Version == 0 || (moving && !co.follows)))
 	l.relaxed, l.assumed = co.how.relaxed, make(map[string]bool)
 	for id, s := range co.shards {
 		l.shards[id] = s.shard

@@ -150,15 +150,16 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 	co.moving = false
 }
 
-// follow moves this node's readers to where a seek that another node stored has put the stream.
+// follow moves this node's readers to where a seek that another node stored has put the stream. Of a seek to the tip that is its instant, which
+// is over: the tip of now would skip what was published since, and a shard that was closed since is still in scope.
 func (co *coordinator) follow(c actor.Context) {
 	co.log().Info("the stream was moved by a seek elsewhere")
 	if co.seeks.current == nil {
 		co.seeks.id, co.seeks.waiting = nextGeneration(), make(map[string]bool)
 	}
-	co.moving = true
+	co.moving, co.follows = true, true
 	co.moveAll(c)
-	co.moving = false
+	co.moving, co.follows = false, false
 }
 
 // moveAll brings every shard of this node to the stream's new position.

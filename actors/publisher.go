@@ -286,6 +286,9 @@ func (p *publisher) onPutDone(c actor.Context, m putDone) {
 	case v.halve:
 		p.out.halve(batch)
 	case len(v.again) > 0:
+		if v.stored() {
+			p.failures = 0 // one shard that is throttled for long must not slow down the others more and more
+		}
 		p.failures++
 		p.timers.set(timerSend, jitter(backoff(v.pause, publishRetryMax, p.failures)))
 	default:
@@ -377,6 +380,11 @@ type putVerdict struct {
 	again []*outgoing
 	pause time.Duration
 	halve bool
+}
+
+// stored reports whether the request stored anything.
+func (v *putVerdict) stored() bool {
+	return slices.ContainsFunc(v.done, func(r settledRecord) bool { return r.err == nil })
 }
 
 // judge decides it.

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,4 +49,35 @@ func TestPartialFailuresKeepTheOrderOfAKey(t *testing.T) {
 		}
 		require.Len(w.t, w.service.Records(testStream), 30, "each once")
 	})
+}
+
+// A request that stores something ends the growth of the pause: one shard that is throttled for long does not slow down the others.
+func TestPauseOfAPublisherDoesNotGrowWhileRecordsAreStored(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.connect()
+		w.service.Fault("PutRecords", kinesistest.Match{Shard: shardName(0)}, -1, kinesistest.Partial("ProvisionedThroughputExceededException"))
+		throttled, free := keyOf(w, shardName(0)), keyOf(w, shardName(1))
+		w.me.Request(w.broker, &messages.Publish{Stream: testStream, PartitionKey: &throttled, Data: []byte("x"), Correlation: 1})
+		start := time.Now()
+		for range 20 {
+			w.me.Request(w.broker, &messages.Publish{Stream: testStream, PartitionKey: &free, Data: []byte("x"), Correlation: 2})
+			probe.Expect[*messages.Published](w.me)
+		}
+		require.Less(w.t, time.Since(start), 10*time.Second, "half a second for each at most")
+		w.service.ClearFaults()
+		probe.Expect[*messages.Published](w.me)
+	})
+}
+
+// keyOf is a partition key of a shard.
+func keyOf(w *world, shard string) string {
+	w.t.Helper()
+	for i := range 100 {
+		key := fmt.Sprint("key", i)
+		if at, _, err := w.service.Put(testStream, key, []byte("probe")); err == nil && at == shard {
+			return key
+		}
+	}
+	w.t.Fatalf("no key of %s", shard)
+	return ""
 }

@@ -41,13 +41,13 @@ func (r *reader) onNotFound(e *Error) {
 
 // onEndCandidate: the service gave no iterator to go on with. With child shards in the answer that is the end. Without, some services do it
 // on an open shard too, so a listing decides. What it calls closed may have been open when the answer came, and the answer may
-// have left records out, so the shard is opened once more: the end is an answer that is empty, of a shard known to be closed.
-func (r *reader) onEndCandidate(children []types.ChildShard, empty bool) {
+// have left records out, so the shard is opened once more: the end is an answer that brings nothing new, of a shard known to be closed.
+func (r *reader) onEndCandidate(children []types.ChildShard, nothingNew bool) {
 	switch {
 	case r.drain.draining, r.end.reached:
 	case len(children) > 0:
 		r.endReached(childShards(children))
-	case r.end.closed && !empty:
+	case r.end.closed && !nothingNew:
 		r.openIterator()
 	default:
 		r.confirmEnd()

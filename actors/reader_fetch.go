@@ -313,11 +313,12 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	if !r.unpack.waiting() && !slices.ContainsFunc(m.out.Records, aggregated) {
 		r.fetchAfter(len(m.out.Records)) // the next page is on its way while this one is delivered
 	}
+	before := f.lastRead
 	r.take(arrivedSince(m.out.Records, f.since), m.continuation)
 	r.unpackMore(c)
 	if f.iterator == "" {
 		f.drop()
-		r.onEndCandidate(m.out.ChildShards, len(m.out.Records) == 0)
+		r.onEndCandidate(m.out.ChildShards, f.lastRead == before)
 	}
 	r.deliver(c)
 	r.fetchMore()

@@ -178,6 +178,38 @@ func TestSpuriousNullIteratorOnAnOpenShard(t *testing.T) {
 	})
 }
 
+// R16: nor is it the end of a closed one that holds more: the shard is read again, and ends when that brings nothing.
+func TestSpuriousNullIteratorOnAClosedShard(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		all := []string{"a", "b", "c", "d", "e", "f", "g"}
+		for _, data := range all[:6] {
+			w.put("k", data)
+		}
+		split(w, shardName(0))
+		w.put("k", "g")
+		w.service.Fault("GetRecords", kinesistest.Match{Shard: shardName(0)}, -1, kinesistest.NullIterator())
+		w.open(horizon, func(d *messages.StreamDescriptor) { d.WindowRecords = new(int32(2)) })
+		require.Equal(w.t, all, w.takeAll(len(all)))
+		require.True(w.t, w.lease(shardName(0)).Checkpoint.IsShardEnd())
+	})
+}
+
+// R16: the shard was open when its page came without an iterator, and closed when the listing was asked.
+func TestShardClosedAfterASpuriousNullIterator(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(horizon)
+		w.put("k", "a")
+		w.takeAll(1)
+		w.service.Fault("ListShards", kinesistest.Match{}, -1, kinesistest.Delay(time.Second))
+		w.service.Fault("GetRecords", kinesistest.Match{}, 1, kinesistest.NullIterator())
+		time.Sleep(1500 * time.Millisecond) // the page has come, the listing not
+		w.put("k", "b")
+		split(w, shardName(0))
+		w.put("k", "c")
+		require.Equal(w.t, []string{"b", "c"}, w.takeAll(2))
+	})
+}
+
 // R5 at the tip: what was closed before is not read.
 func TestShardsClosedBeforeTheTipAreOutOfScope(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
