@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis/messages"
@@ -113,9 +115,12 @@ func TestAHoleWhileUpdatingIsNotTold(t *testing.T) {
 		w.connect()
 		w.service.Fault("ListShards", kinesistest.Match{}, 1000, listingWithout(w, shardName(1)))
 		w.subscribe()
+		real, err := admin(w).DescribeStreamSummary(w.t.Context(), &kinesis.DescribeStreamSummaryInput{StreamName: aws.String(testStream)})
+		require.NoError(w.t, err)
+		created := real.StreamDescriptionSummary.StreamCreationTimestamp.Unix()
 		summary := map[string]any{"StreamDescriptionSummary": map[string]any{
 			"StreamName": testStream, "StreamARN": "arn:aws:kinesis:us-east-1:000000000000:stream/" + testStream, "StreamStatus": "UPDATING",
-			"RetentionPeriodHours": 24, "OpenShardCount": 4, "StreamCreationTimestamp": 1, "EnhancedMonitoring": []any{},
+			"RetentionPeriodHours": 24, "OpenShardCount": 4, "StreamCreationTimestamp": created, "EnhancedMonitoring": []any{},
 		}}
 		body, err := json.Marshal(summary)
 		require.NoError(w.t, err)

@@ -64,6 +64,7 @@ type coordinator struct {
 	listing  bool     // under way
 	unseen   *listing // the last, until a scan takes it in
 	listFail int
+	gone     bool // the stream was not there at the last look, and is waited for
 
 	seeks   seekState
 	status  gatherings
@@ -143,6 +144,7 @@ const (
 	timerStatus
 	timerClose
 	timerOpenDeadline
+	timerFind
 )
 
 func coordinatorProps(spec coordinatorSpec, system *actor.ActorSystem) *actor.Props {
@@ -184,8 +186,7 @@ func (co *coordinator) Receive(c actor.Context) {
 func (co *coordinator) begin(c actor.Context) {
 	co.fx, co.timers = newEffects(c, co.cfg.pool), newTimers[coordinatorTimer](c)
 	co.behavior = actor.NewBehavior()
-	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
-	co.shards, co.audits = make(map[string]*shardInfo), auditState{told: make(map[string]bool)}
+	co.forgetAll()
 	co.behavior.Become(co.opening)
 	co.opened = *co.restarted
 	c.Watch(co.subscriber)
@@ -198,6 +199,14 @@ func (co *coordinator) begin(c actor.Context) {
 		}, false)
 	}
 	co.find()
+}
+
+// forgetAll is how an incarnation begins, and the reading of a stream that was created again.
+func (co *coordinator) forgetAll() {
+	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
+	co.shards, co.rows, co.audits = make(map[string]*shardInfo), nil, auditState{told: make(map[string]bool)}
+	co.state, co.movedTo, co.awaited = leasestore.StreamState{}, 0, nil
+	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.gone = false, false, false, nil, 0, false
 }
 
 // opening: up to the answer to Subscribe.
@@ -232,6 +241,9 @@ func (co *coordinator) running(c actor.Context) {
 	case readerTrouble:
 		co.log().Debug("reader not ready yet", slog.String("shard", m.shard), slog.Any("error", m.err))
 		co.seeks.done(co, m.shard, m.err)
+	case shardDoubted:
+		co.listDue = true
+		co.soon(spread(auditAgain))
 	case readerMoved:
 		co.onMoved(c, m)
 	case seekComplete:
@@ -273,6 +285,8 @@ func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 		co.list()
 	case timerScan, timerSoon:
 		co.scan()
+	case timerFind:
+		co.find()
 	case timerStatus:
 		co.status.expire(c)
 	case timerClose:

@@ -1,12 +1,12 @@
 package actors
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
 	"github.com/protokinesis/protokinesis/leasestore"
@@ -100,8 +100,7 @@ func (co *coordinator) lostError(lease leasestore.Lease) *Error {
 	}
 }
 
-// isUpdating reports whether the stream is being resharded, or may be.
-func isUpdating(ctx context.Context, client Kinesis, ref streamRef) bool {
-	out, err := client.DescribeStreamSummary(ctx, describeInput(ref))
-	return err != nil || out.StreamDescriptionSummary.StreamStatus == types.StreamStatusUpdating
+// isUpdating reports whether the stream is being resharded.
+func isUpdating(out *kinesis.DescribeStreamSummaryOutput) bool {
+	return out.StreamDescriptionSummary.StreamStatus == types.StreamStatusUpdating
 }

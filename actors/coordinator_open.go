@@ -41,9 +41,15 @@ func (co *coordinator) find() {
 
 func (co *coordinator) onLooked(c actor.Context, m streamLooked) {
 	if m.err != nil {
-		co.fail(c, streamError(co.how.stream.spelling, "the stream can't be opened", m.err))
+		e := streamError(co.how.stream.spelling, "the stream can't be opened", m.err)
+		if co.opened && (co.resets() || classify(m.err) != failureNotFound) {
+			co.findAgain(c, e)
+			return
+		}
+		co.fail(c, e)
 		return
 	}
+	co.listFail = 0
 	co.found = m.found
 	c.Send(c.Parent(), streamIdentified{coordinator: c.Self(), stream: m.found.id})
 }
@@ -60,7 +66,7 @@ func (co *coordinator) onClaimed(c actor.Context, m streamClaimed) {
 // firstPass goes on with the first look at shards and leases.
 func (co *coordinator) firstPass(c actor.Context, m scanned) {
 	switch {
-	case m.listErr != nil && (classify(m.listErr) == failureThrottled || co.opened && classify(m.listErr) != failureNotFound):
+	case m.listErr != nil && (classify(m.listErr) == failureThrottled || co.opened && (co.resets() || classify(m.listErr) != failureNotFound)):
 		// Many nodes that start together get in each other's way. And a subscription that was open goes on.
 		co.listFail++
 		co.listDue = true
@@ -75,6 +81,9 @@ func (co *coordinator) firstPass(c actor.Context, m scanned) {
 	}
 	co.listFail = 0
 	co.learn(m)
+	if co.checkPast(c, m) {
+		return
+	}
 	if at := co.how.startAt; at != nil && !co.opened {
 		if sequence := at.GetSequence(); sequence != nil {
 			co.startAtSequence(c, sequence)
@@ -201,6 +210,10 @@ func (co *coordinator) onStateSaved(c actor.Context, m stateSaved) {
 		return
 	}
 	co.state = m.state
+	if co.awaited == nil { // the first pass has still to begin
+		co.startFirst(c)
+		return
+	}
 	co.open(c)
 }
 

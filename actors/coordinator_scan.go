@@ -22,6 +22,10 @@ type scanned struct {
 	leaseErr error
 	seenAt   time.Time
 	updating bool
+	// recreated is when the stream was created, if it is another than the one that is read.
+	recreated time.Time
+	// stored are the streams that there are leases of, when the first look finds none of this one.
+	stored []leasestore.StreamState
 }
 
 // listing is the result of listing the shards. It comes by itself: a service that does not answer must not hold up the look at the leases, by
@@ -30,6 +34,8 @@ type listing struct {
 	shards   []shard
 	err      error
 	updating bool // the stream is being resharded; looked at only when something is missing
+	// recreated is when the stream was created, if it is another than the one that is read.
+	recreated time.Time
 }
 
 // list lists the shards. One listing is under way at a time; a scan follows it.
@@ -38,13 +44,8 @@ func (co *coordinator) list() {
 		return // listDue has another follow
 	}
 	co.listing, co.listDue = true, false
-	client, ref, doubtful := co.clients.Control, co.how.stream, co.audits.doubtful()
-	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
-		m := listing{}
-		m.shards, m.err = listShards(ctx, client, ref)
-		m.updating = doubtful && isUpdating(ctx, client, ref)
-		return m
-	})
+	from := co.lister()
+	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any { return from.list(ctx) })
 }
 
 func (co *coordinator) onListing(m listing) {
@@ -69,10 +70,11 @@ func (co *coordinator) scan() {
 	co.scanning, co.rescan = true, false
 	seen := scanned{}
 	if co.unseen != nil {
-		seen.listed, seen.shards, seen.listErr, seen.updating = true, co.unseen.shards, co.unseen.err, co.unseen.updating
+		seen.listed, seen.shards, seen.listErr = true, co.unseen.shards, co.unseen.err
+		seen.updating, seen.recreated = co.unseen.updating, co.unseen.recreated
 		co.unseen = nil
 	}
-	store, id := co.store, co.found.id
+	store, id, first := co.store, co.found.id, !co.live
 	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		m := seen
 		m.leases, m.leaseErr = store.List(ctx, id)
@@ -81,6 +83,9 @@ func (co *coordinator) scan() {
 			m.state, m.leaseErr = store.State(ctx, id)
 			if errors.Is(m.leaseErr, leasestore.ErrNotFound) {
 				m.state, m.leaseErr = leasestore.StreamState{Stream: id}, nil
+				if first && len(m.leases) == 0 {
+					m.stored, m.leaseErr = store.Streams(ctx)
+				}
 			}
 		}
 		return m
@@ -90,6 +95,10 @@ func (co *coordinator) scan() {
 func (co *coordinator) onScanned(c actor.Context, m scanned) {
 	co.scanning = false
 	if co.closing.begun {
+		return
+	}
+	if !m.recreated.IsZero() {
+		co.onRecreated(c, m.recreated)
 		return
 	}
 	if !co.live {
@@ -130,11 +139,17 @@ func (co *coordinator) checkListing(c actor.Context, m scanned) {
 		if co.listFail > 0 {
 			co.log().Info("the shards can be listed again", slog.Int("failures", co.listFail))
 		}
-		co.listFail = 0
+		co.listFail, co.gone = 0, false
 		return
 	}
 	e := streamError(co.how.stream.spelling, "the shards can't be listed", m.listErr)
-	if classify(m.listErr) == failureNotFound {
+	if classify(m.listErr) == failureNotFound && co.resets() {
+		e.Text, e.Advice = "the stream is gone", "it is read from its oldest record when it is created again"
+		if !co.gone {
+			co.tell(c, e, false)
+		}
+		co.gone = true
+	} else if classify(m.listErr) == failureNotFound {
 		e.Text, e.Advice = "the stream is gone", "the subscription has ended; its leases stay in the store"
 		co.fail(c, e)
 		return
@@ -146,7 +161,7 @@ func (co *coordinator) checkListing(c actor.Context, m scanned) {
 	}
 	co.log().Log(context.Background(), level, "the shards can't be listed; readers go on",
 		slog.Int("failures", co.listFail), slog.Any("error", m.listErr))
-	if co.listFail == tellAfter {
+	if co.listFail == tellAfter && !co.gone {
 		co.tell(c, e, false)
 	}
 }
@@ -397,6 +412,10 @@ func (co *coordinator) onGone(c actor.Context, who *actor.PID) {
 		return
 	}
 	s.reader = nil
+	if !co.live && co.opened && co.awaited == nil && !co.closing.begun {
+		co.checkStartOver()
+		return
+	}
 	if co.closing.begun {
 		co.checkClosed(c)
 		return

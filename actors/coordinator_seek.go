@@ -99,19 +99,22 @@ func (co *coordinator) saveSeek(to *messages.Position) {
 		state.Start = leasestore.AtTimestamp(time.UnixMilli(at.Timestamp.GetUnixMillis()))
 	case *messages.Position_Sequence:
 	}
-	client, store, ref := co.clients.Control, co.store, co.how.stream
+	store, from := co.store, co.lister()
 	var id uint64
 	if co.seeks.current != nil {
 		id, co.seeks.saving = co.seeks.id, true
 	}
 	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		// Which shards are open at this moment decides what the tip is, so the last listing will not do.
-		shards, err := listShards(ctx, client, ref)
-		if err != nil {
-			return stateSaved{err: err, seek: true, id: id}
+		listed := from.list(ctx)
+		if !listed.recreated.IsZero() {
+			listed.err = errRecreated
+		}
+		if listed.err != nil {
+			return stateSaved{err: listed.err, seek: true, id: id}
 		}
 		saved, err := store.SaveState(ctx, state)
-		return stateSaved{state: saved, shards: shards, err: err, seek: true, id: id}
+		return stateSaved{state: saved, shards: listed.shards, err: err, seek: true, id: id}
 	})
 }
 
@@ -124,6 +127,7 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 	}
 	co.seeks.saving = false
 	if m.err != nil {
+		co.listDue = co.listDue || errors.Is(m.err, errRecreated)
 		co.rescanSoon() // it may be stored all the same
 		e := leaseError(leasestore.Key{Stream: co.found.id}, co.how.stream.spelling, "the new position can't be stored", m.err)
 		e.Advice = "seek again"

@@ -9,11 +9,12 @@ import (
 
 // shard is one shard of a listing: what of it can matter. Its identity is its id; that it is closed may change.
 type shard struct {
-	id          string
-	parents     []string // one or two of a reshard, listed or not
-	closed      bool
-	startingKey string
-	endingKey   string
+	id               string
+	parents          []string // one or two of a reshard, listed or not
+	closed           bool
+	startingKey      string
+	endingKey        string
+	startingSequence string // where known; it differs between streams that were created under one name
 }
 
 // verdict says what is to become of a shard.

@@ -108,6 +108,8 @@ type (
 		children   []shard
 		unfinished string
 	}
+	// shardDoubted: the service does not know a position of the shard, or the shard itself; is it still the same stream?
+	shardDoubted struct{}
 	// statusQuery asks for readerStatus.
 	statusQuery struct{ id uint64 }
 	// readerStatus answers statusQuery.

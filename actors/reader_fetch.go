@@ -227,6 +227,9 @@ func (r *reader) notOpened(c actor.Context, e *Error) {
 	if !r.reported {
 		c.Send(c.Parent(), readerTrouble{shard: r.shard.id, err: e})
 	}
+	if kind := classify(e); kind == failureInvalid || kind == failureNotFound {
+		c.Send(c.Parent(), shardDoubted{})
+	}
 	if r.seekWritten() && classify(e).lasting() {
 		r.answerMove(c, e)
 	}

@@ -176,6 +176,7 @@ func newShard(id *string, parents []string, keys *types.HashKeyRange, sequences 
 	}
 	if sequences != nil {
 		s.closed = aws.ToString(sequences.EndingSequenceNumber) != ""
+		s.startingSequence = aws.ToString(sequences.StartingSequenceNumber)
 	}
 	return s
 }

@@ -1,0 +1,208 @@
+package actors
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/kinesistest"
+	"github.com/protokinesis/protokinesis/test/probe"
+)
+
+// S1: a stream that was deleted and created again.
+
+func resetting(d *messages.StreamDescriptor) {
+	d.OnRecreated = messages.OnRecreated_ON_RECREATED_RESET
+}
+
+// recreate deletes the stream and, after a while, creates it again with so many shards and a record "new:i" for each i.
+func (w *world) recreate(shards int, gone time.Duration, records ...string) {
+	w.t.Helper()
+	time.Sleep(2 * time.Second) // creation times have whole seconds
+	_, err := admin(w).DeleteStream(w.t.Context(), deleteInput())
+	require.NoError(w.t, err)
+	time.Sleep(gone)
+	require.NoError(w.t, w.service.CreateStream(testStream, shards))
+	for _, data := range records {
+		w.put(data, data)
+	}
+}
+
+// errorTold is the next SubscriptionError about the stream as such.
+func (w *world) errorTold() *messages.SubscriptionError {
+	w.t.Helper()
+	return probe.Fish(w.sub, func(m *messages.SubscriptionError) bool {
+		return m.GetError().GetKind() == messages.ErrorKind_ERROR_KIND_STREAM
+	})
+}
+
+// An open subscription ends with one clear error, whether the deletion was noticed or not; nothing is checkpointed in the new stream.
+func TestRecreatedUnderAnOpenSubscription(t *testing.T) {
+	for name, gone := range map[string]time.Duration{"in no time": time.Millisecond, "in a second": time.Second} {
+		for _, shards := range []int{1, 2, 4} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, 2, func(w *world) {
+					opened := w.open(horizon)
+					w.put("k", "old")
+					w.takeAll(1)
+					w.recreate(shards, gone, "new")
+					told := probe.Fish(w.sub, func(m *messages.SubscriptionError) bool { return m.GetFatal() })
+					require.Equal(w.t, messages.ErrorKind_ERROR_KIND_STREAM, told.GetError().GetKind())
+					require.Contains(w.t, told.GetError().GetText(), "created again")
+					require.Contains(w.t, told.GetError().GetAdvice(), "RESET")
+					w.me.Watch(opened.GetSubscription())
+					w.me.ExpectTerminated(opened.GetSubscription())
+					require.Len(w.t, w.streams(), 1)
+				})
+			})
+		}
+	}
+}
+
+// With the policy reset it starts over at the oldest record by itself, whether the deletion was noticed or not.
+func TestResetUnderAnOpenSubscription(t *testing.T) {
+	for name, gone := range map[string]time.Duration{"in no time": time.Millisecond, "in 5 s": 5 * time.Second, "in 10 min": 10 * time.Minute} {
+		for _, shards := range []int{1, 2, 4} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, 2, func(w *world) {
+					opened := w.open(resetting)
+					w.put("k", "old")
+					late := w.next(false)
+					w.recreate(shards, gone, "a", "b", "c", "d")
+					told := w.errorTold()
+					require.False(w.t, told.GetFatal())
+					time.Sleep(2 * time.Minute)
+					w.sub.Send(readersOf(w)[shardName(0)], late.Ack())
+					require.ElementsMatch(w.t, []string{"a", "b", "c", "d"}, w.lastOf(4))
+					time.Sleep(2 * time.Second)
+					require.Len(w.t, w.streams(), 2)
+					w.me.Request(opened.GetSubscription(), &messages.Seek{To: toHorizon()})
+					probe.Fish(w.me, func(*messages.Sought) bool { return true })
+					require.ElementsMatch(w.t, []string{"a", "b", "c", "d"}, w.lastOf(4), "the subscription is open as ever")
+				})
+			})
+		}
+	}
+}
+
+// lastOf acks all that has come and is the last n of it: a reader of before may have met records of the new stream.
+func (w *world) lastOf(n int) (data []string) {
+	w.t.Helper()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	for e, more := w.sub.TryReceive(); more; e, more = w.sub.TryReceive() {
+		if d, ok := e.Message.(*messages.Delivery); ok {
+			data = append(data, string(d.GetData()))
+			w.sub.Reply(d.Ack())
+		}
+	}
+	require.GreaterOrEqual(w.t, len(data), n)
+	return data[len(data)-n:]
+}
+
+// streams are the streams that have rows.
+func (w *world) streams() []int64 {
+	w.t.Helper()
+	states, err := w.store.Streams(w.t.Context())
+	require.NoError(w.t, err)
+	var created []int64
+	for _, s := range states {
+		created = append(created, s.Stream.CreatedMillis)
+	}
+	return created
+}
+
+// A stopped consumer finds another stream than the one its checkpoints are of. It does not use them, nor skip to the tip unasked.
+func TestRecreatedWhileStopped(t *testing.T) {
+	stopped := func(w *world) {
+		w.open(horizon)
+		w.put("k", "old")
+		w.takeAll(1)
+		w.shutdown()
+		w.recreate(1, time.Second, "a", "b")
+	}
+	t.Run("fail", func(t *testing.T) {
+		inBubble(t, 2, func(w *world) {
+			stopped(w)
+			for range 2 { // it stays so
+				w.me.Request(w.broker, &messages.Subscribe{Stream: &messages.StreamDescriptor{Name: testStream}, Subscriber: w.sub.PID()})
+				e := probe.Expect[*messages.Error](w.me)
+				require.Equal(w.t, messages.ErrorKind_ERROR_KIND_STREAM, e.GetKind())
+				require.Contains(w.t, e.GetText(), "created again")
+			}
+			require.Len(w.t, w.streams(), 1)
+		})
+	})
+	t.Run("reset", func(t *testing.T) {
+		inBubble(t, 2, func(w *world) {
+			stopped(w)
+			w.subscribe(resetting)
+			require.Equal(w.t, []string{"a", "b"}, w.takeAll(2))
+			w.shutdown()
+			w.put("k", "c")
+			w.subscribe() // now it has checkpoints of its own
+			require.Equal(w.t, []string{"c"}, w.takeAll(1))
+		})
+	})
+	t.Run("reset of a stream that was resharded meanwhile", func(t *testing.T) {
+		inBubble(t, 2, func(w *world) {
+			stopped(w)
+			split(w, shardName(0))
+			w.put("k", "c")
+			w.subscribe(resetting)
+			require.Equal(w.t, []string{"a", "b", "c"}, w.takeAll(3))
+		})
+	})
+	t.Run("an explicit start", func(t *testing.T) {
+		inBubble(t, 2, func(w *world) {
+			stopped(w)
+			w.subscribe(horizon)
+			require.Equal(w.t, []string{"a", "b"}, w.takeAll(2))
+		})
+	})
+}
+
+// While a deleted stream is waited for the service is asked now and then, not in a storm, and a Shutdown ends the waiting.
+func TestWaitingForADeletedStream(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.open(resetting)
+		_, err := admin(w).DeleteStream(w.t.Context(), deleteInput())
+		require.NoError(w.t, err)
+		require.False(w.t, w.errorTold().GetFatal())
+		w.service.ClearCalls()
+		time.Sleep(10 * time.Minute)
+		require.Less(w.t, len(w.service.Calls()), 600, "at most one call per second")
+		for e, more := w.sub.TryReceive(); more; e, more = w.sub.TryReceive() {
+			require.NotContains(w.t, e.Message.(*messages.SubscriptionError).GetError().GetText(), "gone", "it is told once")
+		}
+	})
+}
+
+// What fails while it starts over is tried again: the subscription was open and stays so.
+func TestStartingOverThroughFaults(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.open(resetting)
+		w.recreate(2, time.Millisecond, "a")
+		w.errorTold()
+		w.service.Fault("DescribeStreamSummary", kinesistest.Match{}, 8, kinesistest.Error("InternalFailure", "oops"))
+		w.service.Fault("ListShards", kinesistest.Match{}, 8, kinesistest.Error("InternalFailure", "oops"))
+		time.Sleep(2 * time.Minute)
+		require.Equal(w.t, []string{"a"}, w.lastOf(1))
+	})
+}
+
+// A listing that merely lost a page is none of another stream: nothing ends and nothing starts over.
+func TestALostPageIsNoOtherStream(t *testing.T) {
+	inBubble(t, 4, func(w *world) {
+		w.open(resetting)
+		w.service.Fault("ListShards", kinesistest.Match{}, 2, listingWithout(w, shardName(1)))
+		time.Sleep(time.Minute)
+		require.Empty(w.t, subscriptionErrors(w))
+		for i := range 4 {
+			require.Len(w.t, iteratorKinds(w, shardName(i)), 1)
+		}
+	})
+}
