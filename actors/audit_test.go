@@ -88,6 +88,10 @@ func TestAudit(t *testing.T) {
 			shards: []shard{keys(openShard("0"), 0, 16), keys(openShard("1", "0"), 0, 8), keys(openShard("2", "0"), 8, 16)},
 		},
 		{
+			name: "a range within another takes nothing from it", state: horizonAt(1),
+			shards: []shard{keys(openShard("0"), 0, 16), keys(openShard("1", "0"), 2, 4)},
+		},
+		{
 			name:   "one key is missing at the end",
 			shards: []shard{{id: "0", startingKey: "0", endingKey: new(big.Int).Sub(lastKey(), big.NewInt(1)).String()}},
 			holes:  []string{lastKey().String() + " to " + lastKey().String()},

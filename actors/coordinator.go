@@ -57,6 +57,7 @@ type coordinator struct {
 	movedTo  int64                       // the seek that the readers have been moved to
 	awaited  map[string]*Error           // first pass: shards whose reader has not reported; then their trouble
 	audits   auditState
+	retiring bool
 	soonAt   time.Time // when timerSoon fires, if armed
 	scanning bool
 	rescan   bool // look again when the scan under way is done
@@ -275,6 +276,8 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 		co.onStateSaved(c, m)
 	case startProbed:
 		co.onStartProbed(c, m)
+	case retired:
+		co.onRetired(m)
 	}
 }
 

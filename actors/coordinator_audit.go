@@ -60,6 +60,8 @@ func (co *coordinator) audit(c actor.Context, m scanned) {
 	if missed {
 		co.listDue = true
 		co.soon(spread(auditAgain))
+	} else if f.whole() {
+		co.retire(l)
 	}
 	if lacking[holeKey] > auditGrace && !m.updating {
 		co.tellMissing(c, holeKey, co.holeError(f.holes))
