@@ -149,7 +149,7 @@ func TestRestartAfterReshards(t *testing.T) {
 			require.NoError(t, err)
 			records.publish(t, n, stream)
 			s.split(t, stream, s.shards(t, stream)[0])
-			s.merge(t, stream, s.shards(t, stream)[1], s.shards(t, stream)[3])
+			s.merge(t, stream, s.shards(t, stream)[3], s.shards(t, stream)[1])
 			all := records.and(records.then())
 			records.then().publish(t, n, stream)
 			got.wait(t, all.count())
