@@ -151,8 +151,8 @@ func (h *historyRun) restart(death bool) {
 func (h *historyRun) seek(s step) {
 	h.panics.arm(roleReader, 0)
 	records := h.service.Records(testStream)
-	to, in := &messages.Position{}, func(kinesistest.Record) bool { return true }
-	shard := ""
+	var to *messages.Position
+	in, shard := func(kinesistest.Record) bool { return true }, ""
 	switch {
 	case s.what == "seek horizon":
 		to = toHorizon()
