@@ -232,6 +232,20 @@ func (co *coordinator) know(s shard) {
 	co.shards[s.id] = &shardInfo{shard: s}
 }
 
+// meet adds a child that was learned of from its parent's end. It may have another parent that no listing has shown yet, as that one was made by
+// a reshard too: then the listing that follows tells of both, or that the other is listed no more.
+func (co *coordinator) meet(child shard) {
+	if _, known := co.shards[child.id]; known {
+		return
+	}
+	for _, parent := range child.parents {
+		if _, known := co.shards[parent]; !known {
+			return
+		}
+	}
+	co.know(child)
+}
+
 // reconcile brings decisions and readers together: it starts a reader for every shard that may be read, has none, and whose lease is free, expired,
 // or our own. It returns the shards started.
 func (co *coordinator) reconcile(c actor.Context) []string {
@@ -372,9 +386,7 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 		s.lease.Checkpoint, s.lease.Seek, s.lease.Counter = leasestore.ShardEnd(), co.state.Seek, max(1, s.lease.Counter)
 		s.finished, s.finishedIn, s.closed = true, co.state.Seek, true
 		for _, child := range m.children {
-			if _, known := co.shards[child.id]; !known {
-				co.know(child)
-			}
+			co.meet(child)
 		}
 		co.onReady(c, m.shard, nil)
 		co.listDue = true

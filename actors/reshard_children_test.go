@@ -222,3 +222,26 @@ func TestShardThatClosedMeanwhileGoesOnAtItsCheckpoint(t *testing.T) {
 		require.Equal(w.t, []string{"TRIM_HORIZON", "AT_SEQUENCE_NUMBER"}, iteratorKinds(w, shardName(0)))
 	})
 }
+
+// R8: a merged child is told of by the parent that ends first, before any listing has shown the other one, which is a child itself. It waits
+// for that one all the same: what is not listed yet is not what is listed no more.
+func TestMergedChildWaitsForAParentThatIsNotListedYet(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		key := keyFor(w, shardName(0), true)
+		w.open(horizon)
+		w.put(key, "grandparent")
+		d := w.next(false)
+		reader := w.sub.Sender()
+		split(w, shardName(0))
+		w.put(key, "parent")
+		merge(w, shardName(3), shardName(1))
+		w.put(key, "merged")
+		w.sub.ExpectNone(30 * time.Second)
+		require.True(w.t, w.lease(shardName(1)).Checkpoint.IsShardEnd())
+		require.Empty(w.t, iteratorKinds(w, shardName(4)))
+		settled := time.Now()
+		w.sub.Send(reader, d.Ack())
+		require.Equal(w.t, []string{"parent", "merged"}, w.takeAll(2))
+		require.Less(w.t, time.Since(settled), time.Second)
+	})
+}

@@ -234,6 +234,7 @@ func TestPartOfAListingIsNotAllOfIt(t *testing.T) {
 				require.Equal(w.t, "sibling", string(w.next(true).GetData()))
 				w.sub.Send(reader, parent.Ack())
 				nothingMore(w, time.Minute)
+				require.False(w.t, w.lease(shardName(3)).Checkpoint.IsShardEnd(), "it is not taken for vanished")
 				recovered.Store(true)
 				require.Equal(w.t, []string{"child"}, w.takeAll(1))
 				for n := range 3 {

@@ -259,8 +259,9 @@ func (s *lateStore) Checkpoint(ctx context.Context, l leasestore.Lease, c leases
 		return s.Store.Checkpoint(ctx, l, c)
 	}
 	s.next--
+	ctx = context.WithoutCancel(ctx)
 	time.AfterFunc(s.after, func() {
-		_, err := s.Store.Checkpoint(context.Background(), l, c)
+		_, err := s.Store.Checkpoint(ctx, l, c)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.landed = err

@@ -227,3 +227,18 @@ func (r *tipRun) expectLatestOnce(shard string) {
 		require.NotEqual(r.t, "TRIM_HORIZON", kind)
 	}
 }
+
+// R3: a shard without records is read on by what each answer says, not from the opening again and again; when its iterator is lost after
+// long, nothing is skipped.
+func TestIdleShardMovesOn(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open()
+		time.Sleep(200 * time.Second)
+		require.Greater(w.t, w.service.CallCount("GetRecords"), 180)
+		require.Equal(w.t, []string{"LATEST"}, iteratorKinds(w, shardName(0)))
+		w.put("k", "a")
+		w.service.Fault("GetRecords", kinesistest.Match{}, 1, kinesistest.ExpireIterator())
+		require.Equal(w.t, []string{"a"}, w.takeAll(1))
+		require.Equal(w.t, []string{"LATEST", "AT_TIMESTAMP"}, iteratorKinds(w, shardName(0)))
+	})
+}
