@@ -315,7 +315,7 @@ func (m *readerModel) finish(t *rapid.T) {
 		require.True(t, r.settled, "%s is stuck", r.sequence)
 	}
 	m.check(t)
-	require.EqualValues(t, len(m.records), m.w.shardStatus(m.owner, shardName(0)).GetSettled())
+	require.EqualValues(t, len(m.records), m.w.statusOf(m.owner, shardName(0)).GetSettled())
 }
 
 func (m *readerModel) end(t *rapid.T) {
