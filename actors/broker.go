@@ -232,7 +232,9 @@ func (b *broker) common(c actor.Context) {
 func (b *broker) onTimer(c actor.Context, name brokerTimer) {
 	switch name {
 	case timerBrokerStatus:
-		b.status.expire(c)
+		if wait, more := b.status.expireOld(c); more {
+			b.timers.set(timerBrokerStatus, wait)
+		}
 	case timerBrokerClose:
 		b.onCloseDeadline(c)
 	}
@@ -310,7 +312,7 @@ func (b *broker) onStatusRequest(c actor.Context, m *messages.StatusRequest) {
 	for _, p := range b.publishers {
 		children = append(children, p)
 	}
-	id := b.status.begin(c.Sender(), m.GetCorrelation(), status, len(children))
+	id := b.status.begin(c.Sender(), m.GetCorrelation(), status, len(children), 2*statusWait)
 	for _, child := range children {
 		c.Request(child, &messages.StatusRequest{Correlation: id})
 	}

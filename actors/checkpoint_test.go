@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,25 +15,6 @@ import (
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/probe"
 )
-
-// die ends the broker as a crash would, but for the answers: nothing more is written. What was in the probe's mailbox is forgotten.
-func (w *world) die() {
-	w.t.Helper()
-	w.store.outage(errOutage, false)
-	w.system.Root.Stop(w.broker)
-	synctest.Wait()
-	w.store.outage(nil, false)
-	for more := true; more; _, more = w.sub.TryReceive() {
-	}
-}
-
-// reborn is a broker after the last one died, subscribed in its place. The dead one's leases expire first.
-func (w *world) reborn(change ...func(*messages.StreamDescriptor)) {
-	w.t.Helper()
-	w.cfg.Name = fmt.Sprintf("broker-%d", nextGeneration())
-	w.broker = w.spawnBroker()
-	w.open(change...)
-}
 
 func windowOfRecords(n int32) func(*messages.StreamDescriptor) {
 	return func(d *messages.StreamDescriptor) { d.WindowRecords = &n }
@@ -53,8 +33,8 @@ func TestCrashAfterSettlementsOutOfOrder(t *testing.T) {
 			w.sub.Reply(ds[i-1].Ack())
 		}
 		time.Sleep(2 * time.Second)
-		w.die()
-		w.reborn()
+		w.crash()
+		w.subscribe()
 		require.Equal(w.t, []string{"4", "5"}, w.takeAll(2))
 		w.sub.ExpectNone(time.Minute)
 	})
@@ -76,8 +56,8 @@ func TestCheckpointDoesNotCoverWhatIsQueued(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		require.Equal(w.t, "TRIM_HORIZON", w.lease(shardName(0)).Checkpoint.String())
-		w.die()
-		w.reborn()
+		w.crash()
+		w.subscribe()
 		again := w.takeAll(50)
 		require.Equal(w.t, string(first.GetData()), again[0])
 		require.Equal(w.t, "49", again[49])

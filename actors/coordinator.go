@@ -291,7 +291,9 @@ func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 	case timerFind:
 		co.find()
 	case timerStatus:
-		co.status.expire(c)
+		if wait, more := co.status.expireOld(c); more {
+			co.timers.set(timerStatus, wait)
+		}
 	case timerClose:
 		co.onCloseDeadline(c)
 	case timerOpenDeadline:

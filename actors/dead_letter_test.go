@@ -150,7 +150,8 @@ func TestDrainEndsWithoutADeadLetter(t *testing.T) {
 		require.Equal(w.t, "TRIM_HORIZON", w.lease(shardName(0)).Checkpoint.String())
 		require.Empty(w.t, w.lease(shardName(0)).Owner)
 		f.Clear()
-		w.reborn()
+		w.again()
+		w.subscribe()
 		require.Equal(w.t, []string{"poison"}, w.takeAll(1))
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/protokinesis/protokinesis/leasestore"
 )
@@ -130,3 +132,9 @@ func (b *logBook) all(words ...string) []string {
 
 // logged writes the library's log into the book.
 func logged(b *logBook) func(*Config) { return func(c *Config) { c.Logger = slog.New(b) } }
+
+// clockShift is a clock that can be put back.
+type clockShift struct{ by atomic.Int64 }
+
+func (c *clockShift) now() time.Time       { return time.Now().Add(time.Duration(c.by.Load())) }
+func (c *clockShift) set(by time.Duration) { c.by.Store(int64(by)) }

@@ -154,21 +154,6 @@ func TestFencedReaderStopsWithoutCheckpoint(t *testing.T) {
 	})
 }
 
-// L17: a row that was deleted under a reader is made anew by the ordinary acquisition.
-func TestDeletedLeaseIsAcquiredAnew(t *testing.T) {
-	inBubble(t, 1, func(w *world) {
-		w.open(horizon)
-		w.put("k", "a")
-		w.takeAll(1)
-		time.Sleep(1500 * time.Millisecond)
-		require.NoError(w.t, w.store.Delete(context.Background(), w.lease(shardName(0))))
-		time.Sleep(15 * time.Second)
-		w.put("k", "b")
-		probe.Fish(w.sub, func(d *messages.Delivery) bool { return string(d.GetData()) == "b" })
-		require.NotEmpty(w.t, w.lease(shardName(0)).Owner)
-	})
-}
-
 // A second broker on the same store takes over within ttl and a scan when the first dies, and at once when it leaves.
 func TestTakeover(t *testing.T) {
 	for _, leaves := range []bool{false, true} {

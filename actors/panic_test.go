@@ -59,7 +59,7 @@ func kindOf(message any) string {
 	}
 }
 
-// TestPanicAnywhere runs a life of a broker, with a panic in every actor at every kind of message it meets, at its first and at a
+// TestPanicAnywhere: D11: it runs a life of a broker, with a panic in every actor at every kind of message it meets, at its first and at a
 // later occurrence: no published record may be missing, every request is answered, and no lease is renewed after the end.
 func TestPanicAnywhere(t *testing.T) {
 	calm := &saboteur{met: make(map[panicPoint]int)}

@@ -244,12 +244,16 @@ func (r *reader) placeText() string {
 }
 
 // fetchMore reads the next page if there is an iterator, room for it, and it is time.
-func (r *reader) fetchMore() { r.fetchAfter(0) }
+func (r *reader) fetchMore() { r.fetchAfter(nil) }
 
-// fetchAfter does so while so many records are about to be added to the window.
-func (r *reader) fetchAfter(adding int) {
+// fetchAfter does so while a page is about to be added to the window.
+func (r *reader) fetchAfter(page []types.Record) {
 	f := &r.fetch
-	room := r.window.roomAfter(adding)
+	adding, bytes := len(page), 0
+	for i := range page {
+		bytes += len(page[i].Data)
+	}
+	room := r.window.roomAfter(adding, bytes)
 	if r.unpack.waiting() || f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || room == 0 || r.state != stateReading {
 		return
 	}
@@ -314,7 +318,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 		f.next = time.Now().Add(f.idle(r.how.pollInterval))
 	}
 	if !r.unpack.waiting() && !slices.ContainsFunc(m.out.Records, aggregated) {
-		r.fetchAfter(len(m.out.Records)) // the next page is on its way while this one is delivered
+		r.fetchAfter(m.out.Records) // the next page is on its way while this one is delivered
 	}
 	before := f.lastRead
 	r.take(arrivedSince(m.out.Records, f.since), m.continuation)

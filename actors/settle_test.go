@@ -19,8 +19,8 @@ func inBatches(n int32) func(*messages.StreamDescriptor) {
 	return func(d *messages.StreamDescriptor) { d.BatchSize = &n }
 }
 
-// shardStatus is what the only shard's reader says of itself.
-func (w *world) shardStatus() *messages.ShardStatus {
+// onlyStatus is what the only shard's reader says of itself.
+func (w *world) onlyStatus() *messages.ShardStatus {
 	w.t.Helper()
 	w.me.Request(w.broker, &messages.StatusRequest{})
 	status := probe.Fish(w.me, func(*messages.Status) bool { return true })
@@ -106,7 +106,7 @@ func TestRetriesKeepTheOrderOfAKey(t *testing.T) {
 			require.Equal(w.t, []string{fmt.Sprintf("%c0", key), fmt.Sprintf("%c1", key), fmt.Sprintf("%c2", key), fmt.Sprintf("%c3", key)}, byKey[byte(key)])
 		}
 		require.Equal(w.t, "c3", got[6], "b and c went on while a waited: %q", got)
-		require.Zero(w.t, w.shardStatus().GetInFlight())
+		require.Zero(w.t, w.onlyStatus().GetInFlight())
 	})
 }
 
@@ -142,7 +142,7 @@ func TestBatchesInParts(t *testing.T) {
 			w.sub.Reply(part)
 		}
 		w.checkpointIs(d[1].GetSequenceNumber())
-		require.EqualValues(w.t, 6, w.shardStatus().GetSettled())
+		require.EqualValues(w.t, 6, w.onlyStatus().GetSettled())
 		w.sub.Reply(batch.Retry()) // what is left of it
 		again := probe.Expect[*messages.DeliveryBatch](w.sub)
 		var left []string
@@ -155,7 +155,7 @@ func TestBatchesInParts(t *testing.T) {
 		w.sub.Reply(again.Ack())
 		w.sub.Reply(batch.Ack())
 		w.checkpointIs(d[9].GetSequenceNumber())
-		require.EqualValues(w.t, 10, w.shardStatus().GetSettled())
+		require.EqualValues(w.t, 10, w.onlyStatus().GetSettled())
 		w.sub.ExpectNone(time.Minute)
 	})
 }
@@ -189,13 +189,13 @@ func TestSettlementsOutOfBounds(t *testing.T) {
 			{ShardId: shard, Generation: generation, First: 1, Last: 4, Outcome: messages.Outcome(99)},
 		} {
 			w.sub.Reply(nothing)
-			require.Zero(w.t, w.shardStatus().GetSettled(), "%v", nothing)
-			require.EqualValues(w.t, 4, w.shardStatus().GetInFlight(), "%v", nothing)
+			require.Zero(w.t, w.onlyStatus().GetSettled(), "%v", nothing)
+			require.EqualValues(w.t, 4, w.onlyStatus().GetInFlight(), "%v", nothing)
 		}
 		w.checkpointIs("TRIM_HORIZON")
 		w.sub.Reply(&messages.Settle{ShardId: shard, Generation: generation, First: 0, Last: math.MaxUint64, Outcome: ack})
 		w.checkpointIs(ds[3].GetSequenceNumber())
-		require.EqualValues(w.t, 4, w.shardStatus().GetSettled())
+		require.EqualValues(w.t, 4, w.onlyStatus().GetSettled())
 		w.takeAll(4)
 	})
 }

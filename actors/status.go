@@ -21,16 +21,17 @@ type gathering struct {
 	asker   *actor.PID
 	status  *messages.Status
 	waiting int
+	until   time.Time
 }
 
-// begin opens a gathering of so many answers; its id is what they carry.
-func (g *gatherings) begin(asker *actor.PID, correlation uint64, status *messages.Status, waiting int) (id uint64) {
+// begin opens a gathering of so many answers, for so long; its id is what they carry.
+func (g *gatherings) begin(asker *actor.PID, correlation uint64, status *messages.Status, waiting int, wait time.Duration) (id uint64) {
 	if g.open == nil {
 		g.open = make(map[uint64]*gathering)
 	}
 	id = nextGeneration()
 	status.Correlation = correlation
-	g.open[id] = &gathering{asker: asker, status: status, waiting: waiting}
+	g.open[id] = &gathering{asker: asker, status: status, waiting: waiting, until: time.Now().Add(wait)}
 	return id
 }
 
@@ -57,6 +58,22 @@ func (g *gatherings) settle(c actor.Context, id uint64) {
 	}
 }
 
+// expireOld answers those that have waited long enough with what there is. It says how long the next one has, if one is left.
+func (g *gatherings) expireOld(c actor.Context) (wait time.Duration, more bool) {
+	now := time.Now()
+	for id, one := range g.open {
+		if left := one.until.Sub(now); left > 0 {
+			if !more || left < wait {
+				wait, more = left, true
+			}
+			continue
+		}
+		one.waiting = 0
+		g.settle(c, id)
+	}
+	return wait, more
+}
+
 // expire answers all with what there is.
 func (g *gatherings) expire(c actor.Context) {
 	for id, one := range g.open {
@@ -81,7 +98,7 @@ func (co *coordinator) onStatusRequest(c actor.Context, m *messages.StatusReques
 			asked = append(asked, s.reader)
 		}
 	}
-	id := co.status.begin(c.Sender(), m.GetCorrelation(), status, len(asked))
+	id := co.status.begin(c.Sender(), m.GetCorrelation(), status, len(asked), statusWait)
 	for _, reader := range asked {
 		c.Send(reader, statusQuery{id: id})
 	}

@@ -68,20 +68,26 @@ func (w *window) nextID() uint64 { return w.entries.next() }
 // subscriber settles; no more. Settled records behind one that is not count as read ahead.
 func (w *window) room() int {
 	ahead := w.buffered()
-	full := w.out >= w.maxRecords || w.outBytes >= w.maxBytes
+	full := w.out >= w.maxRecords || w.outBytes >= w.maxBytes || !w.nextFits()
 	if (full && ahead > 0) || w.held-w.outBytes >= w.maxBytes {
 		return 0
 	}
 	return max(0, w.maxRecords-ahead)
 }
 
-// roomAfter is room as it will be when so many records have been added and delivered: if all of them fit into what may be in flight, there
-// is room for another page.
-func (w *window) roomAfter(adding int) int {
+// nextFits: the next record to deliver, if there is one, fits into the bytes that may be in flight. One that is larger than the bound goes out
+// when nothing else is.
+func (w *window) nextFits() bool {
+	return w.readyCount() == 0 || w.out == 0 || w.outBytes+w.entries.at(w.ready[w.readyAt]).bytes <= w.maxBytes
+}
+
+// roomAfter is room as it will be when so many records, of so many bytes, have been added and delivered: if all of them fit into what may be in
+// flight, there is room for another page.
+func (w *window) roomAfter(adding, bytes int) int {
 	switch {
 	case adding == 0:
 		return w.room()
-	case w.out+w.buffered()+adding <= w.maxRecords && w.held < w.maxBytes:
+	case w.out+w.buffered()+adding <= w.maxRecords && w.held+bytes < w.maxBytes:
 		return w.maxRecords
 	default:
 		return 0
@@ -119,13 +125,10 @@ func (w *window) add(d *messages.Delivery) {
 // next hands out the next record to deliver, or nil when there is none or what is in flight is at its bound. A record
 // larger than the bound goes out when nothing else is.
 func (w *window) next() *messages.Delivery {
-	if w.readyAt == len(w.ready) || w.out >= w.maxRecords {
+	if w.readyAt == len(w.ready) || w.out >= w.maxRecords || !w.nextFits() {
 		return nil
 	}
 	e := w.entries.at(w.ready[w.readyAt])
-	if w.out > 0 && w.outBytes+e.bytes > w.maxBytes {
-		return nil
-	}
 	w.popReady()
 	e.state = entryOut
 	e.attempt++

@@ -331,7 +331,11 @@ func (s *windowMachine) check(t *rapid.T) {
 	require.True(t, w.outBytes <= w.maxBytes || w.out == 1, "%d bytes in flight in %d records", w.outBytes, w.out)
 	ahead := len(m.records) - settled - m.out()
 	room := max(0, m.maxRecords-ahead)
-	if (m.out() >= m.maxRecords || m.outBytes() >= m.maxBytes) && ahead > 0 || m.held()-m.outBytes() >= m.maxBytes {
+	full := m.out() >= m.maxRecords || m.outBytes() >= m.maxBytes
+	if !m.sealed && len(m.ready) > 0 && m.out() > 0 && m.outBytes()+m.of(m.ready[0]).bytes > m.maxBytes {
+		full = true // what is next has to wait
+	}
+	if full && ahead > 0 || m.held()-m.outBytes() >= m.maxBytes {
 		room = 0
 	}
 	require.Equal(t, room, w.room())

@@ -85,6 +85,7 @@ func TestConfirmOwnEarlierTry(t *testing.T) {
 	require.NoError(t, err, "the row returned is one to go on with")
 }
 
+// L3: the write was applied and its reply lost.
 func TestConfirmLostReply(t *testing.T) {
 	store, before := newLossy(t)
 	store.loseReply = true

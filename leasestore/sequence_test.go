@@ -11,6 +11,7 @@ import (
 	"github.com/protokinesis/protokinesis/leasestore"
 )
 
+// C6: sequence numbers are compared as numbers, whatever their length.
 func TestCompareSequence(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

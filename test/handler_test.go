@@ -64,7 +64,7 @@ func TestHandlersInParallel(t *testing.T) {
 	assert.Equal(t, int64(parallel), most.Load())
 }
 
-// TestHandlerFailures: what a handler returns decides over its record, and over no other.
+// TestHandlerFailures: C3: what a handler returns decides over its record, and over no other.
 func TestHandlerFailures(t *testing.T) {
 	t.Parallel()
 	s := embeddedService(t)
@@ -134,7 +134,7 @@ func TestDeadLetters(t *testing.T) {
 	assert.Equal(t, int64(3), calls.Load())
 }
 
-// TestNoHandlerAfterShutdown: when Shutdown has returned, no handler runs, whatever was on its way.
+// TestNoHandlerAfterShutdown: D1: when Shutdown has returned, no handler runs, whatever was on its way.
 func TestNoHandlerAfterShutdown(t *testing.T) {
 	t.Parallel()
 	s := embeddedService(t)
@@ -169,7 +169,7 @@ func TestNoHandlerAfterShutdown(t *testing.T) {
 	assert.Equal(t, after, calls.Load())
 }
 
-// TestShutdownWithHangingHandler: it returns in time, says what is not done, and tells the handler.
+// TestShutdownWithHangingHandler: D3: it returns in time, says what is not done, and tells the handler.
 func TestShutdownWithHangingHandler(t *testing.T) {
 	t.Parallel()
 	s := embeddedService(t)
