@@ -64,6 +64,7 @@ type coordinator struct {
 	listing  bool     // under way
 	unseen   *listing // the last, until a scan takes it in
 	listFail int
+	reopens  int // tries in vain to open again after a panic
 
 	seeks   seekState
 	status  gatherings
@@ -143,6 +144,7 @@ const (
 	timerStatus
 	timerClose
 	timerOpenDeadline
+	timerReopen
 )
 
 func coordinatorProps(spec coordinatorSpec, system *actor.ActorSystem) *actor.Props {
@@ -273,6 +275,8 @@ func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 		co.list()
 	case timerScan, timerSoon:
 		co.scan()
+	case timerReopen:
+		co.find()
 	case timerStatus:
 		co.status.expire(c)
 	case timerClose:

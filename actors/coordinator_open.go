@@ -60,8 +60,8 @@ func (co *coordinator) onClaimed(c actor.Context, m streamClaimed) {
 // firstPass goes on with the first look at shards and leases.
 func (co *coordinator) firstPass(c actor.Context, m scanned) {
 	switch {
-	case m.listErr != nil && (classify(m.listErr) == failureThrottled || co.opened && classify(m.listErr) != failureNotFound):
-		// Many nodes that start together get in each other's way. And a subscription that was open goes on.
+	case m.listErr != nil && classify(m.listErr) == failureThrottled:
+		// Many nodes that start together get in each other's way.
 		co.listFail++
 		co.listDue = true
 		co.timers.set(timerSoon, throttlePause(co.listFail, 0))
@@ -259,12 +259,20 @@ func (co *coordinator) ordered() []*shardInfo {
 
 // fail ends a subscription that could not be opened, or, once it is open, that can't go on.
 func (co *coordinator) fail(c actor.Context, e *Error) {
-	if co.opened {
+	switch {
+	case co.opened && !co.live && e.Kind != messages.ErrorKind_ERROR_KIND_INVALID && classify(e) != failureNotFound:
+		// A panic is no reason to end what is open, though it comes during an outage.
+		co.reopens++
+		co.log().Warn("the subscription can't be opened again yet", slog.Int("failures", co.reopens), slog.Any("error", e))
+		co.awaited = nil
+		co.timers.set(timerReopen, jitter(backoff(restartFirst, restartMax, co.reopens)))
+		return
+	case co.opened:
 		co.log().Error("the subscription ends", slog.Any("error", e))
 		if co.closing.fatal == nil {
 			co.closing.fatal = e
 		}
-	} else {
+	default:
 		co.log().Info("the subscription could not be opened", slog.Any("error", e))
 		c.Send(c.Parent(), subscriptionFailed{coordinator: c.Self(), err: e})
 	}
