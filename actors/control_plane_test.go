@@ -117,6 +117,45 @@ func TestEverythingFailsAtOnce(t *testing.T) {
 	}
 }
 
+// S5: the coordinator panics while the control plane fails, or the lease store does: the subscription goes on when that is over.
+func TestAPanicDuringAnOutage(t *testing.T) {
+	notNow := kinesistest.Error("InternalFailure", "not now")
+	for name, outage := range map[string]func(w *world) (over func()){
+		"describe": func(w *world) func() {
+			return w.service.Fault("DescribeStreamSummary", kinesistest.Match{}, -1, notNow).Clear
+		},
+		"list": func(w *world) func() { return w.service.Fault("ListShards", kinesistest.Match{}, -1, notNow).Clear },
+		"denied": func(w *world) func() {
+			return w.service.Fault("*", kinesistest.Match{}, -1, kinesistest.Error("AccessDeniedException", "no")).Clear
+		},
+		"store": func(w *world) func() { w.store.outage(errOutage, false); return func() { w.store.outage(nil, false) } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &saboteur{at: &panicPoint{}, met: make(map[panicPoint]int)}
+			inBubble(t, 2, func(w *world) {
+				w.acked()
+				w.open(horizon)
+				w.put("k", "a")
+				time.Sleep(5 * time.Second)
+				over := outage(w)
+				s.mu.Lock()
+				*s.at = panicPoint{role: roleCoordinator, message: "timerFired0", nth: s.met[panicPoint{role: roleCoordinator, message: "timerFired0"}] + 1}
+				s.mu.Unlock()
+				time.Sleep(3 * time.Minute)
+				require.True(w.t, s.fired)
+				over()
+				w.put("k", "b")
+				time.Sleep(time.Minute)
+				got, told := w.received()
+				require.Equal(w.t, "b", got[len(got)-1])
+				for _, e := range told {
+					require.False(w.t, e.GetFatal(), e)
+				}
+			}, func(c *Config) { c.intercept = s.intercept })
+		})
+	}
+}
+
 // G12: no call is made after a broker has closed, nor is one repeated that was under way.
 func TestNoCallsAfterTheEnd(t *testing.T) {
 	for _, op := range []string{"GetRecords", "GetShardIterator", "ListShards"} {

@@ -66,6 +66,8 @@ type coordinator struct {
 	unseen   *listing // the last, until a scan takes it in
 	listFail int
 	gone     bool // the stream was not there at the last look, and is waited for
+	again    bool // it was created again, and the readers of before are stopping
+	reopens  int  // tries in vain to open again
 
 	seeks   seekState
 	status  gatherings
@@ -145,7 +147,7 @@ const (
 	timerStatus
 	timerClose
 	timerOpenDeadline
-	timerFind
+	timerReopen
 )
 
 func coordinatorProps(spec coordinatorSpec, system *actor.ActorSystem) *actor.Props {
@@ -207,7 +209,7 @@ func (co *coordinator) forgetAll() {
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
 	co.shards, co.rows, co.audits = make(map[string]*shardInfo), nil, auditState{told: make(map[string]bool)}
 	co.state, co.movedTo, co.awaited = leasestore.StreamState{}, 0, nil
-	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.gone = false, false, false, nil, 0, false
+	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.gone, co.again = false, false, false, nil, 0, false, false
 }
 
 // opening: up to the answer to Subscribe.
@@ -288,7 +290,7 @@ func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 		co.list()
 	case timerScan, timerSoon:
 		co.scan()
-	case timerFind:
+	case timerReopen:
 		co.find()
 	case timerStatus:
 		if wait, more := co.status.expireOld(c); more {

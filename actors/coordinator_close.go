@@ -42,7 +42,7 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 	}
 	co.closing.begun = true
 	co.behavior.Become(co.closingDown)
-	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerFind} {
+	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerReopen} {
 		co.timers.cancel(t)
 	}
 	co.seeks.refuseAll(c, notConnected(messages.BrokerState_BROKER_STATE_CLOSING))

@@ -41,15 +41,9 @@ func (co *coordinator) find() {
 
 func (co *coordinator) onLooked(c actor.Context, m streamLooked) {
 	if m.err != nil {
-		e := streamError(co.how.stream.spelling, "the stream can't be opened", m.err)
-		if co.opened && (co.resets() || classify(m.err) != failureNotFound) {
-			co.findAgain(c, e)
-			return
-		}
-		co.fail(c, e)
+		co.fail(c, streamError(co.how.stream.spelling, "the stream can't be opened", m.err))
 		return
 	}
-	co.listFail = 0
 	co.found = m.found
 	c.Send(c.Parent(), streamIdentified{coordinator: c.Self(), stream: m.found.id})
 }
@@ -66,8 +60,8 @@ func (co *coordinator) onClaimed(c actor.Context, m streamClaimed) {
 // firstPass goes on with the first look at shards and leases.
 func (co *coordinator) firstPass(c actor.Context, m scanned) {
 	switch {
-	case m.listErr != nil && (classify(m.listErr) == failureThrottled || co.opened && (co.resets() || classify(m.listErr) != failureNotFound)):
-		// Many nodes that start together get in each other's way. And a subscription that was open goes on.
+	case m.listErr != nil && classify(m.listErr) == failureThrottled:
+		// Many nodes that start together get in each other's way.
 		co.listFail++
 		co.listDue = true
 		co.timers.set(timerSoon, throttlePause(co.listFail, 0))
@@ -236,7 +230,7 @@ func (co *coordinator) open(c actor.Context) {
 	}
 	co.awaited = nil
 	first := !co.opened
-	co.opened, *co.restarted, co.live = true, true, true
+	co.opened, *co.restarted, co.live, co.reopens = true, true, true, 0
 	co.log().Info("subscription open", slog.Int("shards", len(co.shards)), slog.Int("read_here", len(done.shards)))
 	if first {
 		c.Send(c.Parent(), done)
@@ -270,8 +264,25 @@ func (co *coordinator) ordered() []*shardInfo {
 	return all
 }
 
-// fail ends a subscription that could not be opened, or, once it is open, that can't go on.
+// fail ends a subscription that could not be opened, or that can't go on. One that was open, and opens again after a panic or because its stream is another,
+// goes on trying unless that is of no use.
 func (co *coordinator) fail(c actor.Context, e *Error) {
+	useless := e.Kind == messages.ErrorKind_ERROR_KIND_INVALID || (classify(e) == failureNotFound && !co.resets())
+	if !co.opened || co.live || useless {
+		co.end(c, e)
+		return
+	}
+	co.reopens++
+	co.log().Warn("the subscription can't be opened again yet", slog.Int("failures", co.reopens), slog.Any("error", e))
+	if co.reopens == tellAfter {
+		co.tell(c, e, false)
+	}
+	co.awaited = nil
+	co.timers.set(timerReopen, jitter(backoff(restartFirst, restartMax, co.reopens)))
+}
+
+// end ends the subscription.
+func (co *coordinator) end(c actor.Context, e *Error) {
 	if co.opened {
 		co.log().Error("the subscription ends", slog.Any("error", e))
 		if co.closing.fatal == nil {

@@ -71,7 +71,7 @@ func (co *coordinator) resets() bool {
 func (co *coordinator) onRecreated(c actor.Context, created time.Time) {
 	e := co.recreatedError(leasestore.NewStreamID(co.found.id.Name, created), co.found.id)
 	if !co.resets() {
-		co.fail(c, e)
+		co.end(c, e)
 		return
 	}
 	e.Text, e.Advice = e.Text+"; starting over at its oldest record", ""
@@ -95,7 +95,7 @@ func (co *coordinator) recreatedError(now, before leasestore.StreamID) *Error {
 // startOver stops every reader and opens the subscription again. What is in flight is void.
 func (co *coordinator) startOver(c actor.Context) {
 	co.behavior.Become(co.startingOver)
-	co.live = false
+	co.live, co.again = false, true
 	co.fx.stop() // what is under way is about the stream of before
 	co.fx = newEffects(c, co.cfg.pool)
 	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon} {
@@ -135,16 +135,6 @@ func (co *coordinator) checkStartOver() {
 	co.find()
 }
 
-// findAgain looks for the stream once more after a while: a subscription that was open goes on.
-func (co *coordinator) findAgain(c actor.Context, e *Error) {
-	co.listFail++
-	if co.listFail == tellAfter {
-		co.tell(c, e, false)
-	}
-	co.log().Debug("the stream can't be opened again yet", slog.Any("error", e))
-	co.timers.set(timerFind, jitter(backoff(time.Second, co.cfg.Timings.ListEvery, co.listFail)))
-}
-
 // checkPast deals with the leases of a stream of before, when the subscription opens and has none of its own yet. It reports whether the first pass is
 // taken care of.
 func (co *coordinator) checkPast(c actor.Context, m scanned) bool {
@@ -154,7 +144,7 @@ func (co *coordinator) checkPast(c actor.Context, m scanned) bool {
 		return false
 	}
 	if !co.resets() {
-		co.fail(c, co.recreatedError(co.found.id, past))
+		co.end(c, co.recreatedError(co.found.id, past))
 		return true
 	}
 	co.log().Warn("the stream was created again since its leases were written: starting over at its oldest record", slog.String("before", past.String()))

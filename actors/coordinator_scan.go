@@ -424,7 +424,7 @@ func (co *coordinator) onGone(c actor.Context, who *actor.PID) {
 		return
 	}
 	s.reader = nil
-	if !co.live && co.opened && co.awaited == nil && !co.closing.begun {
+	if co.again && !co.closing.begun {
 		co.checkStartOver()
 		return
 	}

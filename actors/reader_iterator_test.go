@@ -264,3 +264,27 @@ func TestWhatIsAskedOfGetShardIterator(t *testing.T) {
 		require.Equal(w.t, want("AT_TIMESTAMP"), stamped)
 	})
 }
+
+// G2: many seeks at once ask for iterators at the pace that the service allows; all are carried out.
+func TestManySeeksKeepThePace(t *testing.T) {
+	for name, to := range map[string]func(r kinesistest.Record) *messages.Position{
+		"horizon":  func(kinesistest.Record) *messages.Position { return toHorizon() },
+		"sequence": func(r kinesistest.Record) *messages.Position { return seqSeek(r.Shard, r.SequenceNumber) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(w *world) {
+				w.acked()
+				w.put("k", "a")
+				opened := w.open(horizon)
+				for range 20 {
+					w.me.Request(opened.GetSubscription(), &messages.Seek{To: to(w.service.Records(testStream)[0])})
+				}
+				for range 20 {
+					probe.Fish(w.me, func(*messages.Sought) bool { return true })
+				}
+				require.GreaterOrEqual(w.t, len(iteratorKinds(w, shardName(0))), 21)
+				requirePace(w)
+			}, paced)
+		})
+	}
+}

@@ -60,10 +60,15 @@ func (r *reader) probe(m moveReader) {
 	in := place.iteratorInput()
 	in.StreamName, in.StreamARN = r.how.stream.target()
 	in.ShardId = aws.String(r.shard.id)
-	r.fetch.opens.called(time.Now())
+	now := time.Now()
+	wait := r.fetch.opens.wait(now)
+	r.fetch.opens.called(now.Add(wait))
 	client := r.clients.Data
-	r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
-		_, err := client.GetShardIterator(ctx, in)
+	r.fx.run(wait+r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		err := pause(ctx, wait)
+		if err == nil {
+			_, err = client.GetShardIterator(ctx, in)
+		}
 		return moveProbed{id: m.id, err: err}
 	})
 }

@@ -14,6 +14,7 @@ const (
 	effectReset
 	effectResetMidBody
 	effectHang
+	effectHangMidBody
 	effectBody
 	effectPartial
 	effectStoredThenReset
@@ -23,7 +24,7 @@ const (
 
 var effectNames = map[effectKind]string{
 	effectError: "error", effectDelay: "delay", effectReset: "reset", effectResetMidBody: "reset mid body",
-	effectHang: "hang", effectBody: "body", effectPartial: "partial", effectStoredThenReset: "stored then reset",
+	effectHang: "hang", effectHangMidBody: "hang mid body", effectBody: "body", effectPartial: "partial", effectStoredThenReset: "stored then reset",
 	effectEmptyPage: "empty page", effectNullIterator: "null iterator",
 }
 
@@ -66,6 +67,9 @@ func StoredThenReset() Effect { return Effect{kind: effectStoredThenReset} }
 // Hang does nothing and never answers: the call ends when the client gives up or the service closes.
 func Hang() Effect { return Effect{kind: effectHang} }
 
+// HangMidBody serves the call, answers with half of the body and never with the rest: the call ends when the client gives up or the service closes.
+func HangMidBody() Effect { return Effect{kind: effectHangMidBody} }
+
 // Body answers with this HTTP status and body, which may be garbage, and does nothing else.
 func Body(status int, body []byte) Effect {
 	return Effect{kind: effectBody, status: status, body: slices.Clone(body)}
@@ -98,7 +102,7 @@ func (e *Effect) fits(op string) bool {
 		return op == "PutRecords"
 	case effectEmptyPage, effectNullIterator:
 		return op == "GetRecords"
-	case effectNone, effectError, effectDelay, effectReset, effectResetMidBody, effectHang, effectBody, effectStoredThenReset:
+	case effectNone, effectError, effectDelay, effectReset, effectResetMidBody, effectHang, effectHangMidBody, effectBody, effectStoredThenReset:
 		return true
 	default:
 		return true

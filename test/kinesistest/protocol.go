@@ -170,7 +170,7 @@ func (x *exchange) serve(req request) {
 		x.log(nil)
 		x.write(x.fault.status, [][]byte{x.fault.body})
 		return
-	case effectNone, effectDelay, effectResetMidBody, effectPartial, effectStoredThenReset, effectEmptyPage, effectNullIterator:
+	case effectNone, effectDelay, effectResetMidBody, effectHangMidBody, effectPartial, effectStoredThenReset, effectEmptyPage, effectNullIterator:
 	}
 	if x.svc.cfg.limits {
 		if fail := x.svc.rates.allow(&x.call, x.now.UnixMilli()); fail != nil {

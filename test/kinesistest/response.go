@@ -23,7 +23,7 @@ func (x *exchange) write(status int, parts [][]byte) {
 	}
 	x.header()["Content-Length"] = []string{strconv.Itoa(total)}
 	x.w.WriteHeader(status)
-	if x.fault.kind == effectResetMidBody {
+	if x.fault.kind == effectResetMidBody || x.fault.kind == effectHangMidBody {
 		x.writeHalf(parts, total/2)
 		return
 	}
@@ -49,7 +49,7 @@ func (x *exchange) fail(fail *apiError) {
 	x.write(fail.status(), [][]byte{body})
 }
 
-// writeHalf sends the first n bytes and breaks the connection.
+// writeHalf sends the first n bytes and breaks the connection, or lets it hang.
 func (x *exchange) writeHalf(parts [][]byte, n int) {
 	for _, part := range parts {
 		part = part[:min(len(part), n)]
@@ -60,6 +60,9 @@ func (x *exchange) writeHalf(parts [][]byte, n int) {
 	}
 	if err := http.NewResponseController(x.w).Flush(); err != nil {
 		return
+	}
+	if x.fault.kind == effectHangMidBody {
+		x.hang()
 	}
 	x.reset()
 }
