@@ -1,0 +1,149 @@
+package test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/protokinesis/protokinesis/test/kinesistest"
+)
+
+// soakStep is something that happens to the soak.
+type soakStep struct {
+	at   time.Duration // since the beginning
+	kind stepKind
+	busy time.Duration // how long no other disruption may begin
+	pick [3]uint64     // what of the many, by the rules of the kind
+}
+
+type stepKind string
+
+// What happens. The first group goes on in the background, of the second one at a time.
+const (
+	stepSplit      stepKind = "split"
+	stepMerge      stepKind = "merge"
+	stepFault      stepKind = "fault"
+	stepClock      stepKind = "clock"
+	stepSeekTime   stepKind = "seek to a time"
+	stepSeekStart  stepKind = "seek to the horizon"
+	stepSeekTip    stepKind = "seek to the tip"
+	stepSeekRecord stepKind = "seek to a record"
+
+	stepPartition stepKind = "partition"
+	stepBlip      stepKind = "short partition"
+	stepOutage    stepKind = "outage"
+	stepLoses     stepKind = "lost replies"
+	stepBounce    stepKind = "bounce"
+	stepRestart   stepKind = "restart"
+	stepKill      stepKind = "kill"
+)
+
+// soakSchedule is what happens in a run: of each kind so much in every bag, in an order that depends on the seed alone.
+func soakSchedule(seed uint64, length time.Duration) []soakStep {
+	random := rand.New(rand.NewPCG(seed, 1))
+	background := bag{random: random, full: map[stepKind]int{
+		stepSplit: 8, stepMerge: 6, stepFault: 36, stepClock: 5, stepSeekTime: 2, stepSeekStart: 1, stepSeekTip: 1, stepSeekRecord: 8,
+	}}
+	disruptions := bag{random: random, full: map[stepKind]int{
+		stepPartition: 2, stepBlip: 1, stepOutage: 1, stepLoses: 1, stepBounce: 1, stepRestart: 1, stepKill: 2,
+	}}
+	var steps []soakStep
+	for at := time.Duration(0); ; {
+		at += time.Duration(150+random.IntN(500)) * time.Millisecond
+		if at >= length {
+			break
+		}
+		steps = append(steps, newStep(random, background.next(), at))
+	}
+	for at := time.Second; at < length; {
+		step := newStep(random, disruptions.next(), at)
+		steps = append(steps, step)
+		at += step.busy + time.Duration(200+random.IntN(800))*time.Millisecond
+	}
+	slices.SortStableFunc(steps, func(a, b soakStep) int { return int(a.at - b.at) })
+	return steps
+}
+
+func newStep(random *rand.Rand, kind stepKind, at time.Duration) soakStep {
+	step := soakStep{at: at, kind: kind}
+	for i := range step.pick {
+		step.pick[i] = random.Uint64()
+	}
+	spread := time.Duration(step.pick[2] % uint64(time.Second))
+	switch kind {
+	case stepPartition: // long enough for another node to see it and read on for a while
+		step.busy = 2*soakTTL + 2*spread
+	case stepOutage:
+		step.busy = soakTTL + 2*spread
+	case stepBlip:
+		step.busy = spread
+	case stepLoses, stepBounce, stepRestart, stepKill:
+		step.busy = 500*time.Millisecond + spread
+	case stepSplit, stepMerge, stepFault, stepClock, stepSeekTime, stepSeekStart, stepSeekTip, stepSeekRecord:
+	}
+	return step
+}
+
+// bag hands out kinds in random order, each as often as it is in the bag before it is filled again.
+type bag struct {
+	random *rand.Rand
+	full   map[stepKind]int
+	left   []stepKind
+}
+
+func (b *bag) next() stepKind {
+	if len(b.left) == 0 {
+		for kind, n := range b.full {
+			for range n {
+				b.left = append(b.left, kind)
+			}
+		}
+		slices.Sort(b.left)
+		b.random.Shuffle(len(b.left), func(i, j int) { b.left[i], b.left[j] = b.left[j], b.left[i] })
+	}
+	kind := b.left[0]
+	b.left = b.left[1:]
+	return kind
+}
+
+// soakFault is a fault of the service, for at most so many calls.
+type soakFault struct {
+	op, name string
+	effect   kinesistest.Effect
+	most     uint64
+}
+
+// soakFaults are the faults to choose from.
+var soakFaults = func() []soakFault {
+	fail := func(code string) kinesistest.Effect { return kinesistest.Error(code, "as the soak wants it") }
+	const throttle, internal = "ProvisionedThroughputExceededException", "InternalFailure"
+	return []soakFault{
+		{"GetRecords", "throttle", fail(throttle), 4},
+		{"GetRecords", "KMS throttle", fail("KMSThrottlingException"), 2},
+		{"GetRecords", "500", fail(internal), 8},
+		{"GetRecords", "503", fail("ServiceUnavailable"), 8},
+		{"GetRecords", "reset", kinesistest.Reset(), 4},
+		{"GetRecords", "mid-body reset", kinesistest.ResetMidBody(), 6},
+		{"GetRecords", "expired iterator", kinesistest.ExpireIterator(), 6},
+		{"GetRecords", "null iterator", kinesistest.NullIterator(), 3},
+		{"GetRecords", "empty page", kinesistest.EmptyPage(), 10},
+		{"GetRecords", "hang", kinesistest.Hang(), 2},
+		{"GetRecords", "garbage", kinesistest.Body(200, []byte(`{"Records":[{`)), 3},
+		{"GetShardIterator", "throttle", fail(throttle), 3},
+		{"GetShardIterator", "500", fail(internal), 4},
+		{"GetShardIterator", "reset", kinesistest.Reset(), 3},
+		{"GetShardIterator", "hang", kinesistest.Hang(), 1},
+		{"ListShards", "throttle", fail("LimitExceededException"), 6},
+		{"ListShards", "500", fail(internal), 6},
+		{"ListShards", "reset", kinesistest.Reset(), 4},
+		{"ListShards", "mid-body reset", kinesistest.ResetMidBody(), 4},
+		{"DescribeStreamSummary", "500", fail(internal), 4},
+		{"PutRecords", "partial", kinesistest.Partial(throttle), 2},
+		{"PutRecords", "partial", kinesistest.PartialEvery(throttle, 2), 4},
+		{"PutRecords", "partial", kinesistest.PartialEvery(internal, 3), 4},
+		{"PutRecords", "stored then reset", kinesistest.StoredThenReset(), 2},
+		{"PutRecords", "mid-body reset", kinesistest.ResetMidBody(), 2},
+		{"PutRecords", "500", fail(internal), 2},
+		{"PutRecords", "hang", kinesistest.Hang(), 1},
+	}
+}()
