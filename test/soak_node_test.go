@@ -79,6 +79,9 @@ func (n *soakNode) onError(err error, fatal bool) {
 func (n *soakNode) down() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.sys == nil {
+		return // it is not up yet
+	}
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), soak.ShutdownLimit*time.Millisecond)
 	defer cancel()

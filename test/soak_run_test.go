@@ -170,7 +170,7 @@ func (r *soakRun) end(how soak.What) {
 	}
 	select {
 	case <-r.consumer.ended:
-	case <-time.After(patience):
+	case <-time.After(2 * patience):
 		r.add(soak.Event{What: soak.Note, Text: "the consumer does not end: killed"})
 		assert.Fail(r.t, "the consumer does not end")
 		_ = r.consumer.cmd.Process.Kill()

@@ -44,7 +44,8 @@ func soakSchedule(seed uint64, length time.Duration) []soakStep {
 	background := bag{random: random, full: map[stepKind]int{
 		stepSplit: 8, stepMerge: 6, stepFault: 36, stepClock: 5, stepSeekTime: 2, stepSeekStart: 1, stepSeekTip: 1, stepSeekRecord: 8,
 	}}
-	disruptions := bag{random: random, full: map[stepKind]int{
+	// The first disruption is a partition of nodes that have nothing else to bear yet.
+	disruptions := bag{random: random, left: []stepKind{stepPartition}, full: map[stepKind]int{
 		stepPartition: 2, stepBlip: 1, stepOutage: 1, stepLoses: 1, stepBounce: 1, stepRestart: 1, stepKill: 2,
 	}}
 	var steps []soakStep
@@ -71,8 +72,8 @@ func newStep(random *rand.Rand, kind stepKind, at time.Duration) soakStep {
 	}
 	spread := time.Duration(step.pick[2] % uint64(time.Second))
 	switch kind {
-	case stepPartition: // long enough for another node to see it and read on for a while
-		step.busy = 2*soakTTL + 2*spread
+	case stepPartition: // long enough for another node to see it, and for one without a fence to read on for a while
+		step.busy = 4*soakTTL + 2*spread
 	case stepOutage:
 		step.busy = soakTTL + 2*spread
 	case stepBlip:

@@ -14,8 +14,8 @@ const ShutdownLimit = 15_000
 const (
 	shutdownGrace = 5_000     // how late it may return, on a machine that has other things to do
 	maxHeap       = 512 << 20 // a tenth would do
-	// keptViolations bounds how many are described; what breaks one record often breaks many.
-	keptViolations = 10
+	// keptViolations bounds how many of a rule are described; what breaks one record often breaks many.
+	keptViolations = 3
 )
 
 // Rules, as a Violation names them.
@@ -108,6 +108,7 @@ type seekState struct {
 
 type checker struct {
 	report *Report
+	broken map[string]int // violations by rule
 
 	shards map[string]*shardState
 	all    []*record
@@ -130,7 +131,7 @@ func newChecker(records []Record, shards []Shard, events []Event) *checker {
 	c := &checker{
 		report: &Report{Duplicates: map[string]int{}, Records: len(records)},
 		shards: map[string]*shardState{}, keys: map[string][]*record{}, turns: map[string]int{}, bounds: map[string]int64{},
-		seeks: map[int64]seekState{0: {scope: everything}}, asked: map[string]bool{}, process: newProcess(),
+		broken: map[string]int{}, seeks: map[int64]seekState{0: {scope: everything}}, asked: map[string]bool{}, process: newProcess(),
 	}
 	byShard := map[string][]Record{}
 	for _, r := range records {
@@ -154,7 +155,7 @@ func newChecker(records []Record, shards []Shard, events []Event) *checker {
 }
 
 func (c *checker) violate(rule string, events []*Event, format string, args ...any) {
-	if len(c.report.Violations) == keptViolations {
+	if c.broken[rule]++; c.broken[rule] > keptViolations {
 		c.report.More++
 		return
 	}
