@@ -190,6 +190,7 @@ func (r *soakRun) publish(n *node, key int) {
 			r.receipts = append(r.receipts, receipt)
 		} else {
 			r.failures++
+			r.addLocked(soak.Event{What: soak.Note, Text: "publish: " + err.Error()})
 		}
 		r.mu.Unlock()
 		select {

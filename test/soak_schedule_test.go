@@ -1,9 +1,13 @@
 package test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 )
@@ -42,7 +46,7 @@ const (
 func soakSchedule(seed uint64, length time.Duration) []soakStep {
 	random := rand.New(rand.NewPCG(seed, 1))
 	background := bag{random: random, full: map[stepKind]int{
-		stepSplit: 8, stepMerge: 6, stepFault: 36, stepClock: 5, stepSeekTime: 2, stepSeekStart: 1, stepSeekTip: 1, stepSeekRecord: 8,
+		stepSplit: 8, stepMerge: 6, stepFault: 22, stepClock: 5, stepSeekTime: 2, stepSeekStart: 1, stepSeekTip: 1, stepSeekRecord: 8,
 	}}
 	// The first disruption is a partition of nodes that have nothing else to bear yet.
 	disruptions := bag{random: random, left: []stepKind{stepPartition}, full: map[stepKind]int{
@@ -69,6 +73,9 @@ func newStep(random *rand.Rand, kind stepKind, at time.Duration) soakStep {
 	step := soakStep{at: at, kind: kind}
 	for i := range step.pick {
 		step.pick[i] = random.Uint64()
+	}
+	if kind == stepSeekTip && step.pick[0]%2 == 0 {
+		step.kind = stepSeekTime // a seek to the tip hides what was lost before it
 	}
 	spread := time.Duration(step.pick[2] % uint64(time.Second))
 	switch kind {
@@ -119,10 +126,10 @@ var soakFaults = func() []soakFault {
 	fail := func(code string) kinesistest.Effect { return kinesistest.Error(code, "as the soak wants it") }
 	const throttle, internal = "ProvisionedThroughputExceededException", "InternalFailure"
 	return []soakFault{
-		{"GetRecords", "throttle", fail(throttle), 4},
+		{"GetRecords", "throttle", fail(throttle), 2},
 		{"GetRecords", "KMS throttle", fail("KMSThrottlingException"), 2},
-		{"GetRecords", "500", fail(internal), 8},
-		{"GetRecords", "503", fail("ServiceUnavailable"), 8},
+		{"GetRecords", "500", fail(internal), 4},
+		{"GetRecords", "503", fail("ServiceUnavailable"), 4},
 		{"GetRecords", "reset", kinesistest.Reset(), 4},
 		{"GetRecords", "mid-body reset", kinesistest.ResetMidBody(), 6},
 		{"GetRecords", "expired iterator", kinesistest.ExpireIterator(), 6},
@@ -130,8 +137,8 @@ var soakFaults = func() []soakFault {
 		{"GetRecords", "empty page", kinesistest.EmptyPage(), 10},
 		{"GetRecords", "hang", kinesistest.Hang(), 2},
 		{"GetRecords", "garbage", kinesistest.Body(200, []byte(`{"Records":[{`)), 3},
-		{"GetShardIterator", "throttle", fail(throttle), 3},
-		{"GetShardIterator", "500", fail(internal), 4},
+		{"GetShardIterator", "throttle", fail(throttle), 2},
+		{"GetShardIterator", "500", fail(internal), 2},
 		{"GetShardIterator", "reset", kinesistest.Reset(), 3},
 		{"GetShardIterator", "hang", kinesistest.Hang(), 1},
 		{"ListShards", "throttle", fail("LimitExceededException"), 6},
@@ -148,3 +155,26 @@ var soakFaults = func() []soakFault {
 		{"PutRecords", "hang", kinesistest.Hang(), 1},
 	}
 }()
+
+// A seed is a schedule, and a minute has some of everything; the first disruption is a partition.
+func TestSoakSchedule(t *testing.T) {
+	t.Parallel()
+	schedules := map[string]bool{}
+	for seed := range uint64(20) {
+		steps := soakSchedule(seed, time.Minute)
+		assert.Equal(t, steps, soakSchedule(seed, time.Minute))
+		schedules[fmt.Sprint(steps)] = true
+		kinds := map[stepKind]int{}
+		for _, s := range steps {
+			if s.busy > 0 && len(kinds) == 0 {
+				assert.Equal(t, stepPartition, s.kind)
+			}
+			if s.busy > 0 {
+				kinds[s.kind]++
+			}
+		}
+		assert.Len(t, kinds, 7, "disruptions with seed %d", seed)
+		assert.GreaterOrEqual(t, kinds[stepPartition], 3)
+	}
+	assert.Len(t, schedules, 20)
+}
