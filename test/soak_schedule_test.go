@@ -18,6 +18,8 @@ type soakStep struct {
 	kind stepKind
 	busy time.Duration // how long no other disruption may begin
 	pick [3]uint64     // what of the many, by the rules of the kind
+
+	quiet bool // nothing happens in the background meanwhile
 }
 
 type stepKind string
@@ -45,28 +47,43 @@ const (
 // soakSchedule is what happens in a run: of each kind so much in every bag, in an order that depends on the seed alone.
 func soakSchedule(seed uint64, length time.Duration) []soakStep {
 	random := rand.New(rand.NewPCG(seed, 1))
+	disruptions := disruptions(random, length)
 	background := bag{random: random, full: map[stepKind]int{
 		stepSplit: 8, stepMerge: 6, stepFault: 22, stepClock: 5, stepSeekTime: 2, stepSeekStart: 1, stepSeekTip: 1, stepSeekRecord: 8,
 	}}
-	// The first disruption is a partition of nodes that have nothing else to bear yet.
-	disruptions := bag{random: random, left: []stepKind{stepPartition}, full: map[stepKind]int{
-		stepPartition: 2, stepBlip: 1, stepOutage: 1, stepLoses: 1, stepBounce: 1, stepRestart: 1, stepKill: 2,
-	}}
-	var steps []soakStep
+	steps := slices.Clone(disruptions)
 	for at := time.Duration(0); ; {
 		at += time.Duration(150+random.IntN(500)) * time.Millisecond
 		if at >= length {
 			break
 		}
-		steps = append(steps, newStep(random, background.next(), at))
-	}
-	for at := time.Second; at < length; {
-		step := newStep(random, disruptions.next(), at)
-		steps = append(steps, step)
-		at += step.busy + time.Duration(200+random.IntN(800))*time.Millisecond
+		if !slices.ContainsFunc(disruptions, func(s soakStep) bool { return s.wantsQuiet(at) }) {
+			steps = append(steps, newStep(random, background.next(), at))
+		}
 	}
 	slices.SortStableFunc(steps, func(a, b soakStep) int { return int(a.at - b.at) })
 	return steps
+}
+
+// disruptions are one after the other. The first is a partition, of nodes that have nothing else to bear yet.
+func disruptions(random *rand.Rand, length time.Duration) []soakStep {
+	kinds := bag{random: random, left: []stepKind{stepPartition}, full: map[stepKind]int{
+		stepPartition: 2, stepBlip: 1, stepOutage: 1, stepLoses: 1, stepBounce: 1, stepRestart: 1, stepKill: 2,
+	}}
+	var steps []soakStep
+	for at := time.Second; at < length; {
+		step := newStep(random, kinds.next(), at)
+		step.quiet = step.kind == stepPartition && (len(steps) == 0 || step.pick[0]%2 == 0)
+		steps = append(steps, step)
+		at += step.busy + time.Duration(200+random.IntN(800))*time.Millisecond
+	}
+	return steps
+}
+
+// wantsQuiet: nothing else happens during every other partition, and shortly before it. A node without a fence is seen only while its shards are
+// open and can be read.
+func (s soakStep) wantsQuiet(at time.Duration) bool {
+	return s.quiet && at > s.at-time.Second && at < s.at+s.busy
 }
 
 func newStep(random *rand.Rand, kind stepKind, at time.Duration) soakStep {
@@ -80,7 +97,7 @@ func newStep(random *rand.Rand, kind stepKind, at time.Duration) soakStep {
 	spread := time.Duration(step.pick[2] % uint64(time.Second))
 	switch kind {
 	case stepPartition: // long enough for another node to see it, and for one without a fence to read on for a while
-		step.busy = 4*soakTTL + 2*spread
+		step.busy = 3*soakTTL + spread
 	case stepOutage:
 		step.busy = soakTTL + 2*spread
 	case stepBlip:
