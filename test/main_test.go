@@ -9,7 +9,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	beFarSide() // does not return in a process that was started to be the other node
+	beFarSide()   // does not return in a process that was started to be the other node
+	beSoakChild() // likewise
 	goleak.VerifyTestMain(emulators.Main(runner{m}))
 }
 

@@ -1,0 +1,234 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/test/soak"
+)
+
+// soakStore is the one store of a process. It logs every write that was applied, those of a lease in the order in which they were.
+type soakStore struct {
+	leasestore.Store
+	log    *soakLog
+	writes sync.WaitGroup
+	locks  sync.Map // shard → *sync.Mutex: the log's order is the order of the writes
+
+	mu     sync.Mutex
+	holder map[string]string // shard → node
+	seek   int64             // the last that was logged
+}
+
+// soakNodeStore is how a node sees the store.
+type soakNodeStore struct {
+	*soakStore
+	node    string
+	trouble atomic.Pointer[soakTrouble]
+}
+
+// soakTrouble is what is wrong with a node's way to the store.
+type soakTrouble struct {
+	mode string
+	over chan struct{}
+}
+
+// Modes of a partition.
+const (
+	storeDown  = "down"  // calls fail at once
+	storeHangs = "hangs" // calls fail when their time is over
+	storeLoses = "loses" // writes are applied and fail all the same
+)
+
+var errSoakStore = errors.New("the store can't be reached")
+
+// disturb makes calls fail for a while. A later trouble takes the place of an earlier one.
+func (s *soakNodeStore) disturb(mode string, d time.Duration) {
+	trouble := &soakTrouble{mode: mode, over: make(chan struct{})}
+	s.log.add(soak.Event{What: soak.Partition, Node: s.node, Text: mode, Millis: d.Milliseconds()})
+	s.trouble.Store(trouble)
+	time.AfterFunc(d, func() {
+		close(trouble.over)
+		if s.trouble.CompareAndSwap(trouble, nil) {
+			s.log.add(soak.Event{What: soak.Heal, Node: s.node})
+		}
+	})
+}
+
+// heal ends what trouble there is.
+func (s *soakNodeStore) heal() { s.trouble.Store(nil) }
+
+// before fails a call, if it is to.
+func (s *soakNodeStore) before(ctx context.Context) error {
+	trouble := s.trouble.Load()
+	if trouble == nil || trouble.mode == storeLoses {
+		return ctx.Err()
+	}
+	if trouble.mode == storeHangs {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-trouble.over:
+		}
+	}
+	return errSoakStore
+}
+
+// after fails a call that was carried out, if it is to.
+func (s *soakNodeStore) after() error {
+	if trouble := s.trouble.Load(); trouble != nil && trouble.mode == storeLoses {
+		return errSoakStore
+	}
+	return nil
+}
+
+// write carries out a write of a lease, to its end even if nobody waits for it any more, and logs it before anybody learns of it.
+func (s *soakNodeStore) write(ctx context.Context, what soak.What, key leasestore.Key, f func(context.Context) (leasestore.Lease, error)) (leasestore.Lease, error) {
+	if err := s.before(ctx); err != nil {
+		return leasestore.Lease{}, err
+	}
+	type result struct {
+		lease leasestore.Lease
+		err   error
+	}
+	done := make(chan result, 1)
+	s.writes.Go(func() {
+		lease, err := s.apply(context.WithoutCancel(ctx), what, key, f)
+		done <- result{lease, err}
+	})
+	select {
+	case <-ctx.Done():
+		return leasestore.Lease{}, ctx.Err()
+	case got := <-done:
+		if got.err == nil {
+			got.err = s.after()
+		}
+		if got.err != nil {
+			got.lease = leasestore.Lease{}
+		}
+		return got.lease, got.err
+	}
+}
+
+// apply does a write when its turn has come.
+func (s *soakNodeStore) apply(
+	ctx context.Context, what soak.What, key leasestore.Key, f func(context.Context) (leasestore.Lease, error),
+) (leasestore.Lease, error) {
+	lock, _ := s.locks.LoadOrStore(key.Shard, &sync.Mutex{})
+	mu, _ := lock.(*sync.Mutex)
+	mu.Lock()
+	defer mu.Unlock()
+	lease, err := f(ctx)
+	if err != nil {
+		return lease, err
+	}
+	s.log.add(soak.Event{
+		What: what, Node: s.node, Owner: lease.Owner, Shard: lease.Shard, Counter: lease.Counter, Checkpoint: lease.Checkpoint.String(), Seek: lease.Seek,
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.holder, lease.Shard)
+	if lease.Owner != "" && !lease.Checkpoint.IsShardEnd() {
+		s.holder[lease.Shard] = s.node
+	}
+	return lease, nil
+}
+
+// busiest is the node that holds the most leases.
+func (s *soakStore) busiest(nodes []string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := map[string]int{}
+	for _, node := range s.holder {
+		held[node]++
+	}
+	most := nodes[0]
+	for _, node := range nodes {
+		if held[node] > held[most] {
+			most = node
+		}
+	}
+	return most
+}
+
+// sawState logs a stream's position that is new. It is looked for at reads, too: a process may have been killed before it had logged it.
+func (s *soakStore) sawState(state leasestore.StreamState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state.Seek > s.seek {
+		s.seek = state.Seek
+		s.log.add(soak.Event{What: soak.State, Seek: state.Seek, Checkpoint: state.Start.String(), Tip: state.Tip})
+	}
+}
+
+func (s *soakNodeStore) Acquire(ctx context.Context, l leasestore.Lease, owner string) (leasestore.Lease, error) {
+	return s.write(ctx, soak.Acquire, l.Key, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Acquire(ctx, l, owner) })
+}
+
+func (s *soakNodeStore) Renew(ctx context.Context, l leasestore.Lease) (leasestore.Lease, error) {
+	return s.write(ctx, soak.Renew, l.Key, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Renew(ctx, l) })
+}
+
+func (s *soakNodeStore) Checkpoint(ctx context.Context, l leasestore.Lease, c leasestore.Checkpoint) (leasestore.Lease, error) {
+	return s.write(ctx, soak.Checkpoint, l.Key, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Checkpoint(ctx, l, c) })
+}
+
+func (s *soakNodeStore) Move(ctx context.Context, l leasestore.Lease, to leasestore.Checkpoint, seek int64) (leasestore.Lease, error) {
+	return s.write(ctx, soak.Move, l.Key, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Move(ctx, l, to, seek) })
+}
+
+func (s *soakNodeStore) Release(ctx context.Context, l leasestore.Lease) (leasestore.Lease, error) {
+	return s.write(ctx, soak.Release, l.Key, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Release(ctx, l) })
+}
+
+func (s *soakNodeStore) Delete(ctx context.Context, l leasestore.Lease) error {
+	_, err := s.write(ctx, soak.Delete, l.Key, func(ctx context.Context) (leasestore.Lease, error) { return l, s.Store.Delete(ctx, l) })
+	return err
+}
+
+func (s *soakNodeStore) SaveState(ctx context.Context, state leasestore.StreamState) (leasestore.StreamState, error) {
+	if err := s.before(ctx); err != nil {
+		return leasestore.StreamState{}, err
+	}
+	saved, err := s.Store.SaveState(ctx, state)
+	if err != nil {
+		return saved, err
+	}
+	s.sawState(saved)
+	return saved, s.after()
+}
+
+func (s *soakNodeStore) State(ctx context.Context, stream leasestore.StreamID) (leasestore.StreamState, error) {
+	if err := s.before(ctx); err != nil {
+		return leasestore.StreamState{}, err
+	}
+	state, err := s.Store.State(ctx, stream)
+	if err == nil {
+		s.sawState(state)
+	}
+	return state, err
+}
+
+func (s *soakNodeStore) Get(ctx context.Context, key leasestore.Key) (leasestore.Lease, error) {
+	if err := s.before(ctx); err != nil {
+		return leasestore.Lease{}, err
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *soakNodeStore) List(ctx context.Context, stream leasestore.StreamID) ([]leasestore.Lease, error) {
+	if err := s.before(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.List(ctx, stream)
+}
+
+func (s *soakNodeStore) Streams(ctx context.Context) ([]leasestore.StreamState, error) {
+	if err := s.before(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Streams(ctx)
+}
