@@ -22,6 +22,8 @@ type demoCmd struct {
 	Shards  int      `default:"4" placeholder:"N" help:"Shards to begin with (${default})."`
 	Keys    int      `default:"100" placeholder:"N" help:"Partition keys (${default})."`
 	Rate    *float64 `placeholder:"N" help:"Records to publish per second; 0 for as many as possible. Default: so many that it takes four seconds."`
+	Chaos   bool     `help:"Let the service fail in all the ways it can meanwhile, and kill the consumer, which is a process of its own then."`
+	Seed    *uint64  `placeholder:"N" help:"The seed of the payloads and of --chaos, to repeat a run. Default: another every time."`
 	JSON    bool     `name:"json" help:"Print nothing but the result, as a JSON object."`
 }
 
@@ -37,7 +39,7 @@ const (
 
 // Help is shown below the flags.
 func (demoCmd) Help() string {
-	return "One shard is split and two are merged on the way. The exit code is 1 if a record was lost, changed, or came out of the order of its key."
+	return "One shard is split and two are merged on the way. With --chaos calls are throttled, fail, break off, or find their iterators expired, and the consumer is killed twice; what it had handled since its last checkpoint comes again then. The exit code is 1 if a record was lost, changed, or came out of the order of its key."
 }
 
 // Validate is called by kong before anything is done.
@@ -60,6 +62,8 @@ type demoResult struct {
 	Splits      int     `json:"splits"`
 	Merges      int     `json:"merges"`
 	Seconds     float64 `json:"seconds"`
+
+	Chaos *chaosResult `json:"chaos,omitempty"`
 }
 
 // demo is a demo that runs.
@@ -69,6 +73,8 @@ type demo struct {
 	server *kinesistest.Server
 	node   *node
 	ledger *ledger
+	seed   uint64
+	chaos  *chaos // with --chaos
 	begun  time.Time
 
 	splits, merges int // of the resharding goroutine, and after it
@@ -87,7 +93,11 @@ func (d *demoCmd) Run(a *app) error {
 	if err := server.CreateStream(demoStream, d.Shards); err != nil {
 		return usagef("--shards: %v", err)
 	}
-	run := &demo{demoCmd: d, app: a, server: server, ledger: newLedger(rand.Uint64(), d.Keys)} //nolint:gosec // a seed of test data
+	seed := rand.Uint64() //nolint:gosec // of test data
+	if d.Seed != nil {
+		seed = *d.Seed
+	}
+	run := &demo{demoCmd: d, app: a, server: server, seed: seed, ledger: newLedger(seed, d.Keys)}
 	return run.run()
 }
 
@@ -108,19 +118,12 @@ func (d *demo) run() error {
 		return err
 	}
 	d.begun = time.Now()
-	_, err = d.node.Subscribe(d.app.ctx, protokinesis.Stream(demoStream, protokinesis.StartAt(protokinesis.TrimHorizon())),
-		protokinesis.HandlerFunc(func(_ context.Context, r *protokinesis.Delivery) error {
-			d.ledger.isDelivered(r.PartitionKey(), r.Data())
-			d.ledger.isAcked()
-			return nil
-		}))
-	if err != nil {
-		return errors.Join(err, d.node.close(d.app.ctx, demoShutdown))
+	if d.Chaos {
+		err = d.workInChaos(view)
+	} else if err = d.consume(); err == nil {
+		err = d.work(view)
 	}
-	view.begin()
-	err = d.work()
 	took := time.Since(d.begun)
-	view.end()
 	if closeErr := d.node.close(d.app.ctx, demoShutdown); err == nil {
 		err = closeErr
 	}
@@ -130,8 +133,49 @@ func (d *demo) run() error {
 	return d.finish(took)
 }
 
-// work publishes and reshards, and waits until everything has come.
-func (d *demo) work() error {
+// consume reads the stream in this process.
+func (d *demo) consume() error {
+	_, err := d.node.Subscribe(d.app.ctx, protokinesis.Stream(demoStream, protokinesis.StartAt(protokinesis.TrimHorizon())),
+		protokinesis.HandlerFunc(func(_ context.Context, r *protokinesis.Delivery) error {
+			d.ledger.isDelivered(r.PartitionKey(), r.Data())
+			d.ledger.isAcked()
+			return nil
+		}))
+	return err
+}
+
+// workInChaos reads the stream in another process, which is killed now and then, while the service fails.
+func (d *demo) workInChaos(view *view) error {
+	consumer, err := newConsumerProcess(d)
+	if err != nil {
+		return err
+	}
+	if err := consumer.start(d.app.ctx); err != nil {
+		return errors.Join(err, consumer.close())
+	}
+	d.chaos = newChaos(d, d.seed)
+	ctx, stop := context.WithCancel(d.app.ctx)
+	var group sync.WaitGroup
+	group.Go(func() { d.chaos.disturb(ctx) })
+	var killing sync.WaitGroup
+	var killErr error
+	killing.Go(func() { killErr = d.chaos.killing(ctx, consumer) })
+	err = d.work(view, func() error {
+		killing.Wait()
+		stop()
+		group.Wait()
+		return killErr
+	})
+	stop()
+	killing.Wait()
+	group.Wait()
+	return errors.Join(err, consumer.close())
+}
+
+// work publishes and reshards, and waits until everything has come. calm, if given, is called when everything is published.
+func (d *demo) work(view *view, calm ...func() error) error {
+	view.begin()
+	defer view.end()
 	reshard := make(chan error, 1)
 	resharding, cancel := context.WithCancel(d.app.ctx)
 	defer cancel()
@@ -146,6 +190,11 @@ func (d *demo) work() error {
 	}
 	if err := errors.Join(publishErr, reshardErr); err != nil {
 		return err
+	}
+	for _, f := range calm {
+		if err := f(); err != nil && d.app.ctx.Err() == nil {
+			return err
+		}
 	}
 	d.await()
 	return nil
@@ -197,18 +246,7 @@ func (d *demo) pace(i int) bool {
 		return d.app.ctx.Err() == nil
 	}
 	due := d.begun.Add(time.Duration(float64(i) / perSecond * float64(time.Second)))
-	wait := time.Until(due)
-	if wait <= 0 {
-		return d.app.ctx.Err() == nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-d.app.ctx.Done():
-		return false
-	}
+	return sleep(d.app.ctx, time.Until(due))
 }
 
 // await waits until every record published has come, or nothing comes any more.
@@ -310,6 +348,9 @@ func (d *demo) finish(took time.Duration) error {
 		Duplicates: t.delivered - t.first - t.damaged, OutOfOrder: t.outOfOrder,
 		ShardsStart: d.Shards, ShardsEnd: len(d.openShards()), Splits: d.splits, Merges: d.merges, Seconds: seconds(took),
 	}
+	if d.chaos != nil {
+		r.Chaos = d.chaos.result(d.seed)
+	}
 	var err error
 	if d.JSON {
 		err = encodeJSON(d.app.stdout, r)
@@ -328,6 +369,11 @@ func (d *demo) finish(took time.Duration) error {
 }
 
 func (r demoResult) print(a *app) error {
+	if r.Chaos != nil {
+		if err := r.Chaos.print(a); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintf(a.stdout, `%d records published in %.1f s, %d delivered, %d acked
 %d lost, %d duplicates, %d out of order
 %d shards at the start, %d open at the end: %d split, %d merge

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"strings"
@@ -28,6 +29,34 @@ func TestDemoJSON(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 	}
+}
+
+func TestDemoChaos(t *testing.T) {
+	t.Setenv(asProgram, "1") // for the consumer, which is a process of its own
+	r := cliRun(t, "", "demo", "--chaos", "--json", "--seed", "7", "--log-level", "error", "--records", "600", "--rate", "300")
+	require.Equal(t, exitDone, r.code, r.stderr)
+	require.Len(t, r.lines(), 1)
+	var got demoResult
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &got))
+	require.Equal(t, 600, got.Published)
+	require.Zero(t, got.Lost)
+	require.Zero(t, got.OutOfOrder)
+	require.Equal(t, got.Delivered, got.Published+got.Duplicates)
+	require.NotNil(t, got.Chaos)
+	require.EqualValues(t, 7, got.Chaos.Seed)
+	require.Equal(t, 2, got.Chaos.Kills)
+	require.Positive(t, got.Chaos.Throttles+got.Chaos.InternalErrors+got.Chaos.Resets+got.Chaos.ExpiredIterators)
+}
+
+func TestLinesThatWereCutShortAreLeftOut(t *testing.T) {
+	in := bufio.NewScanner(strings.NewReader("one\ntwo\r\n\nthr"))
+	in.Split(wholeLines)
+	var lines []string
+	for in.Scan() {
+		lines = append(lines, in.Text())
+	}
+	require.NoError(t, in.Err())
+	require.Equal(t, []string{"one", "two", ""}, lines)
 }
 
 func TestDemoText(t *testing.T) {
