@@ -106,7 +106,7 @@ func TestAFailingHandlerSkipsNothing(t *testing.T) {
 }
 
 // handle connects and subscribes a function from the horizon on.
-func (w *world) handle(parallel int, f func(context.Context, *messages.Delivery) error) (sub, handler *pidOf) {
+func (w *world) handle(parallel int, f func(context.Context, *messages.Delivery) error) (handler *pidOf) {
 	w.t.Helper()
 	w.connect()
 	stopped := make(chan struct{})
@@ -114,10 +114,10 @@ func (w *world) handle(parallel int, f func(context.Context, *messages.Delivery)
 	w.me.Request(w.broker, &messages.Subscribe{Subscriber: handler, Stream: &messages.StreamDescriptor{
 		Name: testStream, StartAt: toHorizon(), PerKeyOrder: true, BatchSize: new(int32(8)),
 	}})
-	sub = probe.Fish(w.me, func(*messages.Subscribed) bool { return true }).GetSubscription()
+	sub := probe.Fish(w.me, func(*messages.Subscribed) bool { return true }).GetSubscription()
 	WatchSubscription(w.system, handler, sub)
 	w.t.Cleanup(func() { <-stopped }) // with its subscription
-	return sub, handler
+	return handler
 }
 
 // C4: the store hangs for one shard. The others' rows advance every interval all the same.

@@ -28,24 +28,23 @@ func (w *world) spendOne(change ...func(*messages.StreamDescriptor)) *messages.D
 // While the dead-letter stream can't take a record, the record is neither lost nor skipped: it holds the checkpoint, others flow past it, it is
 // not delivered again, and it arrives once the stream can take it.
 func TestDeadLetterStreamInTrouble(t *testing.T) {
-	put := kinesistest.Match{Stream: deadStream}
 	for name, trouble := range map[string]func(w *world) (end func()){
 		"missing": func(w *world) func() {
 			return func() { require.NoError(w.t, w.service.CreateStream(deadStream, 1)) }
 		},
 		"throttled": func(w *world) func() {
-			return w.deadStreamWith("PutRecords", put, kinesistest.Partial("ProvisionedThroughputExceededException")).Clear
+			return w.deadStreamWith(kinesistest.Partial("ProvisionedThroughputExceededException")).Clear
 		},
 		"throttled as a whole": func(w *world) func() {
-			return w.deadStreamWith("PutRecords", put, kinesistest.Error("LimitExceededException", "slow down")).Clear
+			return w.deadStreamWith(kinesistest.Error("LimitExceededException", "slow down")).Clear
 		},
 		"failing": func(w *world) func() {
-			return w.deadStreamWith("PutRecords", put, kinesistest.Error("InternalFailure", "no")).Clear
+			return w.deadStreamWith(kinesistest.Error("InternalFailure", "no")).Clear
 		},
 		"denied": func(w *world) func() {
-			return w.deadStreamWith("PutRecords", put, kinesistest.Error("AccessDeniedException", "no")).Clear
+			return w.deadStreamWith(kinesistest.Error("AccessDeniedException", "no")).Clear
 		},
-		"silent": func(w *world) func() { return w.deadStreamWith("PutRecords", put, kinesistest.Hang()).Clear },
+		"silent": func(w *world) func() { return w.deadStreamWith(kinesistest.Hang()).Clear },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(w *world) {
@@ -73,16 +72,17 @@ func TestDeadLetterStreamInTrouble(t *testing.T) {
 	}
 }
 
-func (w *world) deadStreamWith(op string, m kinesistest.Match, e kinesistest.Effect) *kinesistest.Fault {
+// deadStreamWith makes the dead-letter stream, and puts to it have an effect.
+func (w *world) deadStreamWith(e kinesistest.Effect) *kinesistest.Fault {
 	w.t.Helper()
 	require.NoError(w.t, w.service.CreateStream(deadStream, 1))
-	return w.service.Fault(op, m, -1, e)
+	return w.service.Fault("PutRecords", kinesistest.Match{Stream: deadStream}, -1, e)
 }
 
 // A dead letter whose reply is lost is sent again: twice rather than never, and the shard advances.
 func TestDeadLetterWhoseReplyIsLost(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
-		f := w.deadStreamWith("PutRecords", kinesistest.Match{Stream: deadStream}, kinesistest.StoredThenReset())
+		f := w.deadStreamWith(kinesistest.StoredThenReset())
 		last := w.spendOne()
 		time.Sleep(3 * time.Second)
 		f.Clear()
@@ -95,7 +95,7 @@ func TestDeadLetterWhoseReplyIsLost(t *testing.T) {
 // With per_key_order a spent record holds back its key until its dead letter is stored, or its successors would overtake it.
 func TestSpentRecordHoldsBackItsKey(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
-		f := w.deadStreamWith("PutRecords", kinesistest.Match{Stream: deadStream}, kinesistest.Error("InternalFailure", "no"))
+		f := w.deadStreamWith(kinesistest.Error("InternalFailure", "no"))
 		w.spendOne(perKey)
 		w.put("key", "behind")
 		w.put("other", "free")
@@ -126,7 +126,7 @@ func TestDeadLetterOfTheLargestRecord(t *testing.T) {
 // A drain waits for a dead letter under way and saves what it settles.
 func TestDrainWaitsForADeadLetter(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
-		w.deadStreamWith("PutRecords", kinesistest.Match{Stream: deadStream}, kinesistest.Delay(5*time.Second))
+		w.deadStreamWith(kinesistest.Delay(5 * time.Second))
 		last := w.spendOne()
 		time.Sleep(time.Second)
 		w.me.Request(w.broker, &messages.Shutdown{})
@@ -139,7 +139,7 @@ func TestDrainWaitsForADeadLetter(t *testing.T) {
 // A dead letter that can't be stored before the drain's deadline keeps nobody: the record is named, and comes again.
 func TestDrainEndsWithoutADeadLetter(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
-		f := w.deadStreamWith("PutRecords", kinesistest.Match{Stream: deadStream}, kinesistest.Hang())
+		f := w.deadStreamWith(kinesistest.Hang())
 		w.spendOne()
 		time.Sleep(time.Second)
 		start := time.Now()

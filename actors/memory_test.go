@@ -18,32 +18,31 @@ func windowOfBytes(n int64) func(*messages.StreamDescriptor) {
 	return func(d *messages.StreamDescriptor) { d.WindowBytes = &n }
 }
 
-// served is how many records each shard has been read, and in how many pages that had any.
-func (w *world) served() (records, pages map[string]int) {
-	records, pages = make(map[string]int), make(map[string]int)
+// served is how many records of each shard were read.
+func (w *world) served() map[string]int {
+	records := make(map[string]int)
 	for _, c := range w.service.Calls() {
 		if c.Op == "GetRecords" && c.RecordsOut > 0 {
 			records[c.Shard] += c.RecordsOut
-			pages[c.Shard]++
 		}
 	}
-	return records, pages
+	return records
 }
 
 // D6: a subscriber that settles nothing, and pages of 10 MiB: what a shard holds is its window and one page read ahead.
 func TestAShardHoldsItsWindowAndAPage(t *testing.T) {
 	const mib = 1 << 20
 	record := strings.Repeat("x", mib-10)
-	for _, size := range []int64{1, 5, 16, 25} {
+	for _, size := range []int64{5, 16} {
 		inBubble(t, 1, func(w *world) {
-			for range 60 {
+			for range 40 {
 				w.put("k", record)
 			}
 			w.open(horizon, windowOfBytes(size*mib))
 			time.Sleep(time.Minute)
-			records, _ := w.served()
+			records := w.served()
 			require.LessOrEqual(w.t, records[shardName(0)], int(size)+10, "MiB read, with a window of %d", size)
-			require.GreaterOrEqual(w.t, records[shardName(0)], min(60, int(size)), "and the window is used")
+			require.GreaterOrEqual(w.t, records[shardName(0)], int(size), "and the window is used")
 		})
 	}
 }
@@ -57,7 +56,7 @@ func TestAHundredShardsStopReading(t *testing.T) {
 		}
 		w.open(horizon, windowOfBytes(4<<10), windowOfRecords(10))
 		time.Sleep(10 * time.Second)
-		records, _ := w.served()
+		records := w.served()
 		require.Len(w.t, records, 100)
 		for shard, n := range records {
 			require.LessOrEqual(w.t, n, 4+10, "%s: the window's bytes and a page of ten", shard)

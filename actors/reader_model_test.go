@@ -25,13 +25,13 @@ type readerModel struct {
 	reader *pidOf
 	owner  *messages.Subscribed
 
-	window      int
+	window      int32
 	perKeyOrder bool
 	maxAttempts int32
 
 	records   []*seenRecord // as stored; delivery id 1 first
 	batches   []*messages.DeliveryBatch
-	delivered int // records that were delivered at least once
+	delivered uint64 // records that were delivered at least once
 	moved     time.Time
 
 	mu   sync.Mutex
@@ -78,14 +78,14 @@ type bubbleTB struct{ rapid.TB }
 
 func newReaderModel(t *rapid.T, w *world, stream string) *readerModel {
 	m := &readerModel{
-		w: w, stream: stream, window: rapid.SampledFrom([]int{1, 3, 500}).Draw(t, "window"),
+		w: w, stream: stream, window: rapid.SampledFrom([]int32{1, 3, 500}).Draw(t, "window"),
 		perKeyOrder: rapid.Bool().Draw(t, "perKeyOrder"), maxAttempts: rapid.SampledFrom([]int32{0, 0, 1, 3}).Draw(t, "maxAttempts"),
 	}
 	require.NoError(t, w.service.CreateStream(stream, 1))
 	m.sub = probe.New(w.t, w.system, "subscriber-of-"+stream)
 	m.sub.SetAutoPilot(m.receive)
 	d := &messages.StreamDescriptor{
-		Name: stream, StartAt: toHorizon(), PerKeyOrder: m.perKeyOrder, MaxAttempts: m.maxAttempts, WindowRecords: new(int32(m.window)),
+		Name: stream, StartAt: toHorizon(), PerKeyOrder: m.perKeyOrder, MaxAttempts: m.maxAttempts, WindowRecords: &m.window,
 	}
 	if batch := rapid.SampledFrom([]int32{0, 1, 4}).Draw(t, "batch"); batch > 0 {
 		d.BatchSize = &batch
@@ -136,7 +136,7 @@ func (m *readerModel) deliveredOne(t *rapid.T, at time.Time, d *messages.Deliver
 	require.Equal(t, r.attempt, d.GetAttempt())
 	if r.attempt == 1 {
 		m.delivered++
-		require.True(t, m.perKeyOrder || d.GetDeliveryId() == uint64(m.delivered), "out of order")
+		require.True(t, m.perKeyOrder || d.GetDeliveryId() == m.delivered, "out of order")
 	} else {
 		require.False(t, at.Before(r.retryAt), "%v before its time", r.retryAt.Sub(at))
 		require.True(t, m.window < 500 || at.Equal(r.retryAt), "%v after its time", at.Sub(r.retryAt))
@@ -149,7 +149,7 @@ func (m *readerModel) deliveredOne(t *rapid.T, at time.Time, d *messages.Deliver
 			require.True(t, other.settled || other.attempt == 0, "it overtook one of its key")
 		}
 	}
-	require.Less(t, out, m.window)
+	require.Less(t, out, int(m.window))
 	r.out, r.delivery = true, d
 }
 

@@ -98,12 +98,12 @@ func TestRetriesKeepTheOrderOfAKey(t *testing.T) {
 			got = append(got, data)
 			w.sub.Reply(d.Ack())
 		}
-		byKey := make(map[byte][]string)
+		byKey := make(map[string][]string)
 		for _, data := range got {
-			byKey[data[0]] = append(byKey[data[0]], data)
+			byKey[data[:1]] = append(byKey[data[:1]], data)
 		}
-		for _, key := range "abc" {
-			require.Equal(w.t, []string{fmt.Sprintf("%c0", key), fmt.Sprintf("%c1", key), fmt.Sprintf("%c2", key), fmt.Sprintf("%c3", key)}, byKey[byte(key)])
+		for _, key := range []string{"a", "b", "c"} {
+			require.Equal(w.t, []string{key + "0", key + "1", key + "2", key + "3"}, byKey[key])
 		}
 		require.Equal(w.t, "c3", got[6], "b and c went on while a waited: %q", got)
 		require.Zero(w.t, w.onlyStatus().GetInFlight())

@@ -57,7 +57,7 @@ func TestNothingIsDeliveredOnceTheEndHasBegun(t *testing.T) {
 func TestNoHandlerStartsAfterTheEnd(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
 		var begun, running atomic.Int64
-		_, handler := w.handle(3, func(context.Context, *messages.Delivery) error {
+		handler := w.handle(3, func(context.Context, *messages.Delivery) error {
 			begun.Add(1)
 			running.Add(1)
 			defer running.Add(-1)
