@@ -98,7 +98,7 @@ func TestReadingAtTheQuota(t *testing.T) {
 		w.open(horizon)
 		time.Sleep(2 * time.Minute)
 		got, told := w.received()
-		require.Equal(w.t, len(want), len(got))
+		require.Len(w.t, got, len(want))
 		require.Equal(w.t, want, got)
 		require.Empty(w.t, told)
 		require.Len(w.t, iteratorKinds(w, shardName(0)), 1)

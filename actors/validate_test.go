@@ -116,7 +116,7 @@ func TestDescriptorFieldsThatAreWrong(t *testing.T) {
 		"create with -1 shards":         {"create_if_missing", func(d d) { d.CreateIfMissing = new(int32(-1)) }},
 		"batches of 0":                  {"batch_size", func(d d) { d.BatchSize = new(int32(0)) }},
 		"batches of -1":                 {"batch_size", func(d d) { d.BatchSize = new(int32(-1)) }},
-		"batches of 10001":              {"batch_size", func(d d) { d.BatchSize = new(int32(10_001)) }},
+		"batches of 10001":              {"batch_size", func(d d) { d.BatchSize = new(int32(10_001)) }}, // G14
 		"a window of 0":                 {"window_records", func(d d) { d.WindowRecords = new(int32(0)) }},
 		"a window of -1":                {"window_records", func(d d) { d.WindowRecords = new(int32(math.MinInt32)) }},
 		"a window of 0 bytes":           {"window_bytes", func(d d) { d.WindowBytes = new(int64(0)) }},

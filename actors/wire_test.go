@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -91,9 +92,7 @@ func (c *wireCall) edit(change func(out map[string]any)) bool {
 		body, _ = json.Marshal(out)
 	}
 	rec.Header().Del("Content-Length")
-	for name, values := range rec.Header() {
-		c.w.Header()[name] = values
-	}
+	maps.Copy(c.w.Header(), rec.Header())
 	c.w.WriteHeader(rec.Code)
 	_, _ = c.w.Write(body)
 	return true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,12 +72,7 @@ func (s *target) asking(before func(op string, in map[string]any)) {
 func every(n int64, ops ...string) func(op string) bool {
 	var count atomic.Int64
 	return func(op string) bool {
-		for _, o := range ops {
-			if o == op {
-				return count.Add(1)%n == 0
-			}
-		}
-		return false
+		return slices.Contains(ops, op) && count.Add(1)%n == 0
 	}
 }
 

@@ -219,7 +219,7 @@ func (sub *subscription) deliver(x *exchange, event *pageAnswer) bool {
 	case effectReset:
 		x.reset()
 		return false
-	case effectHang:
+	case effectHang, effectHangMidBody:
 		x.hang()
 		return false
 	case effectBody:
