@@ -51,7 +51,7 @@ func (c *checker) onStarted() {
 // onKilled: a write may have been stored and not logged. For most that shows at the next acquisition; a finished shard is not acquired again.
 func (c *checker) onKilled() {
 	for _, s := range c.shards {
-		s.perhaps = s.acquired != nil && s.Closed != 0 && !slices.ContainsFunc(s.records, func(r *record) bool { return r.done == nil && s.scope.has(r) })
+		s.perhaps = s.perhaps || s.acquired != nil && s.Closed != 0 && !slices.ContainsFunc(s.records, func(r *record) bool { return r.done == nil && s.scope.has(r) })
 	}
 }
 
