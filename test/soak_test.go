@@ -73,6 +73,7 @@ func TestSoak(t *testing.T) {
 		time.Sleep(time.Until(r.started.Add(step.at)))
 		r.do(step)
 	}
+	time.Sleep(time.Until(r.started.Add(*soakLength)))
 	r.finish()
 	r.check()
 }
