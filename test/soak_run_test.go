@@ -27,7 +27,8 @@ type soakRun struct {
 	t       *testing.T
 	seed    uint64
 	stream  string
-	dir     string
+	dir     string // of the log
+	leases  string // of the lease file
 	started time.Time
 	file    *os.File
 
@@ -87,7 +88,7 @@ func (r *soakRun) log() []soak.Event {
 
 // start starts a consumer on the lease file, and asks it for the seek that its predecessor has not answered.
 func (r *soakRun) start() {
-	job, err := json.Marshal(soakJob{Endpoint: r.server.URL(), Stream: r.stream, Path: filepath.Join(r.dir, "leases.db"), Seed: r.seed})
+	job, err := json.Marshal(soakJob{Endpoint: r.server.URL(), Stream: r.stream, Path: filepath.Join(r.leases, "leases.db"), Seed: r.seed})
 	require.NoError(r.t, err)
 	cmd := exec.CommandContext(r.t.Context(), os.Args[0]) //nolint:gosec // this very program
 	cmd.Env = append(os.Environ(), soakVariable+"="+string(job))
@@ -232,10 +233,10 @@ func (r *soakRun) stored() ([]soak.Record, []soak.Shard) {
 	return records, shards
 }
 
-// drain waits until all is handled, and gives up when nothing has come of it for a while.
+// drain waits until all is handled, and gives up when for a while no record was and no shard came to its end.
 func (r *soakRun) drain() {
 	records, shards := r.stored()
-	fewest, since := len(records)+1, time.Now()
+	fewest, ends, since := len(records)+1, 0, time.Now()
 	for time.Since(since) < patience {
 		r.mu.Lock()
 		seeking := r.seek != nil
@@ -244,10 +245,20 @@ func (r *soakRun) drain() {
 		if missing == 0 && !seeking {
 			return
 		}
-		if missing < fewest {
-			fewest, since = missing, time.Now()
+		if n := shardEnds(r.log()); missing < fewest || n > ends {
+			fewest, ends, since = missing, n, time.Now()
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
 	assert.Fail(r.t, "the run does not come to its end", "%d records are missing, seek under way: %v", fewest, r.seek)
+}
+
+func shardEnds(events []soak.Event) int {
+	n := 0
+	for i := range events {
+		if events[i].What == soak.Checkpoint && events[i].Checkpoint == "SHARD_END" {
+			n++
+		}
+	}
+	return n
 }

@@ -49,7 +49,7 @@ func soakSchedule(seed uint64, length time.Duration) []soakStep {
 	random := rand.New(rand.NewPCG(seed, 1))
 	disruptions := disruptions(random, length)
 	background := bag{random: random, full: map[stepKind]int{
-		stepSplit: 8, stepMerge: 6, stepFault: 22, stepClock: 5, stepSeekTime: 2, stepSeekStart: 1, stepSeekTip: 1, stepSeekRecord: 8,
+		stepSplit: 6, stepMerge: 5, stepFault: 22, stepClock: 5, stepSeekTime: 2, stepSeekStart: 1, stepSeekTip: 1, stepSeekRecord: 8,
 	}}
 	steps := slices.Clone(disruptions)
 	for at := time.Duration(0); ; {

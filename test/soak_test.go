@@ -73,6 +73,7 @@ func TestSoak(t *testing.T) {
 		time.Sleep(time.Until(r.started.Add(step.at)))
 		r.do(step)
 	}
+	time.Sleep(time.Until(r.started.Add(*soakLength)))
 	r.finish()
 	r.check()
 }
@@ -81,12 +82,16 @@ func newSoakRun(t *testing.T, seed uint64) *soakRun {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "soak-") //nolint:usetesting // it is kept when the test fails
 	require.NoError(t, err)
+	leases, err := os.MkdirTemp("/dev/shm", "soak-") //nolint:usetesting // in memory, if there is such a place: it is not the disk that is tested
+	if err != nil {
+		leases = dir
+	}
 	f, err := os.Create(filepath.Join(dir, "events.jsonl"))
 	require.NoError(t, err)
 	server := kinesistest.Start(t, kinesistest.WithCallLog(0))
 	r := &soakRun{
 		target: &target{name: embedded, config: server.Config(), client: server.Client(), server: server, poll: 20 * time.Millisecond},
-		t:      t, seed: seed, dir: dir, file: f, open: make(chan struct{}), stop: make(chan struct{}),
+		t:      t, seed: seed, dir: dir, leases: leases, file: f, open: make(chan struct{}), stop: make(chan struct{}),
 		counts: map[stepKind]int{}, faults: map[string][]*kinesistest.Fault{},
 	}
 	t.Cleanup(func() {
@@ -95,6 +100,8 @@ func newSoakRun(t *testing.T, seed uint64) *soakRun {
 			<-r.consumer.ended
 		}
 		_ = f.Close()
+		_ = os.RemoveAll(filepath.Join(leases, "leases.db"))
+		_ = os.Remove(leases) // unless it is the log's
 		if !t.Failed() {
 			_ = os.RemoveAll(dir)
 		}

@@ -87,6 +87,7 @@ type shardState struct {
 	records    []*record
 	bySequence map[string]*record
 	finished   bool // SHARD_END was stored at some time
+	perhaps    bool // or it was, and the process was killed before it had logged it
 	begun      bool // a record was delivered
 
 	lease   *Event // the last write
@@ -172,8 +173,11 @@ func (c *checker) event(e *Event) {
 	switch e.What {
 	case Started:
 		c.onStarted()
-	case Ended, Killed:
+	case Ended:
 		c.before = e.What
+	case Killed:
+		c.before = e.What
+		c.onKilled()
 	case Crashed:
 		c.before = e.What
 		c.violate(RuleEnd, []*Event{e}, "a consumer process ended by itself: %s", e.Text)

@@ -256,6 +256,14 @@ func TestRules(t *testing.T) {
 			log:  logOf(parent(), children(), one(soak.Event{What: soak.Killed}), started(), write(soak.Acquire, "b", "c", 4, "c1")),
 		},
 		{
+			name: "such a write, of the end",
+			log:  logOf(started(), write(soak.Acquire, "a", "p", 1, ""), handled("a", "p0", "p1", "p2", "p3"), one(soak.Event{What: soak.Killed}), started(), children()),
+		},
+		{
+			name: "such a write, of the end, without the last record", rule: soak.RuleLineage,
+			log: logOf(started(), write(soak.Acquire, "a", "p", 1, ""), handled("a", "p0", "p1", "p2"), one(soak.Event{What: soak.Killed}), started(), children()),
+		},
+		{
 			name: "such a write, ahead", rule: soak.RuleCheckpoint, text: "not done before",
 			log: logOf(parent(), acquireC, handled("a", "c0"), one(soak.Event{What: soak.Killed}), started(), write(soak.Acquire, "b", "c", 4, "c1"), handled("b", "c1"), restOfD()),
 		},

@@ -20,7 +20,7 @@ func (c *checker) onLease(e *Event) {
 		c.violate(RuleCheckpoint, []*Event{s.lease, e}, "the checkpoint of %s went back from %q to %q without a seek",
 			s.ID, s.lease.Checkpoint, e.Checkpoint)
 	}
-	s.lease, s.at = e, at
+	s.lease, s.at, s.perhaps = e, at, false
 	switch at.rank {
 	case rankRecord:
 		c.covered(s, e, at.next())
