@@ -384,7 +384,8 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 			break
 		}
 		s.lease.Checkpoint, s.lease.Seek, s.lease.Counter = leasestore.ShardEnd(), co.state.Seek, max(1, s.lease.Counter)
-		s.finished, s.finishedIn, s.closed = true, co.state.Seek, true
+		s.finished, s.finishedIn = true, co.state.Seek
+		s.closed = s.closed || !m.unlisted // else the next listing is to ask whether it is the same stream
 		for _, child := range m.children {
 			co.meet(child)
 		}

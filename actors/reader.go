@@ -107,6 +107,7 @@ type (
 		last       leasestore.Lease // that state, with what was settled since; zero when the lease was never held
 		children   []shard
 		unfinished string
+		unlisted   bool // it is listed no more, whatever that means
 	}
 	// shardDoubted: the service does not know a position of the shard, or the shard itself; is it still the same stream?
 	shardDoubted struct{}

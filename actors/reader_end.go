@@ -17,6 +17,8 @@ type shardEnd struct {
 	closed bool
 	// notFound is set when it was not a missing iterator, but the service saying that there is no such shard.
 	notFound *Error
+	// unlisted: the shard was not in the listing that decided.
+	unlisted bool
 	// reached: there is nothing more to read.
 	reached  bool
 	children []shard
@@ -101,6 +103,7 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 	case m.listed && !m.closed:
 		r.notOpened(c, readError(r.how.stream.spelling, r.shard.id, "no next iterator on an open shard", nil))
 	case !m.listed:
+		r.end.unlisted = true
 		r.log().Warn("the shard is listed no more: its records have passed the retention, what was not read of it is lost",
 			slog.String("position", r.placeText()))
 		r.endReached(m.children)
@@ -144,7 +147,7 @@ func (r *reader) checkShardEnd() {
 // onFinished: SHARD_END is stored, so children may start.
 func (r *reader) onFinished(c actor.Context) {
 	r.log().Info("shard finished")
-	r.stopSelf(c, readerEnded{reason: endFinished, children: r.end.children})
+	r.stopSelf(c, readerEnded{reason: endFinished, children: r.end.children, unlisted: r.end.unlisted})
 }
 
 // childShards reads the children that came with the last page.
