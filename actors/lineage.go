@@ -110,7 +110,7 @@ func (l *lineage) decideOne(s shard, out map[string]decision, leased map[string]
 		}
 		switch parent.verdict {
 		case verdictStart, verdictWait:
-			if !l.mayStartBeside(id, parent) {
+			if !l.mayStartBeside(id) {
 				return decision{verdict: verdictWait}
 			}
 			inherits = true
@@ -133,12 +133,9 @@ func (l *lineage) decideOne(s shard, out map[string]decision, leased map[string]
 }
 
 // mayStartBeside reports whether the children of a parent that is not finished may be read already.
-func (l *lineage) mayStartBeside(parent string, d decision) bool {
-	if !l.relaxed || d.verdict != verdictStart {
-		return false
-	}
+func (l *lineage) mayStartBeside(parent string) bool {
 	lease, leased := l.leases[parent]
-	return !l.state.Tip || leased && lease.Seek == l.state.Seek && !l.assumed[parent]
+	return l.relaxed && (!l.state.Tip || leased && lease.Seek == l.state.Seek && !l.assumed[parent])
 }
 
 // inherited is where a child of a shard in scope starts. It did not exist when the stream was opened at the tip, so the
