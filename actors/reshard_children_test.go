@@ -92,7 +92,7 @@ func TestParentTrimmedOutOfTheListing(t *testing.T) {
 				w.open()
 				require.Equal(w.t, []string{"b"}, w.takeAll(1))
 				time.Sleep(time.Minute)
-				require.Equal(w.t, 1, len(log.all("was not read to its end")))
+				require.Len(w.t, log.all("was not read to its end"), 1)
 				require.Len(w.t, iteratorKinds(w, shardName(0)), 1, "nobody asks for the vanished shard")
 			}, logged(log))
 		})
