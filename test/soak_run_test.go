@@ -50,7 +50,8 @@ type soakRun struct {
 	stop      chan struct{}
 	publisher sync.WaitGroup
 	receipts  []protokinesis.Receipt
-	failures  int // of Publish
+	failures  int   // of Publish
+	failure   error // the last
 }
 
 // soakProcess is a consumer.
@@ -190,7 +191,7 @@ func (r *soakRun) publish(n *node, key int) {
 		if err == nil {
 			r.receipts = append(r.receipts, receipt)
 		} else {
-			r.failures++
+			r.failures, r.failure = r.failures+1, err
 			r.addLocked(soak.Event{What: soak.Note, Text: "publish: " + err.Error()})
 		}
 		r.mu.Unlock()

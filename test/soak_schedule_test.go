@@ -65,9 +65,9 @@ func soakSchedule(seed uint64, length time.Duration) []soakStep {
 	return steps
 }
 
-// disruptions are one after the other. The first is a partition, of nodes that have nothing else to bear yet.
+// disruptions are one after the other. The first is a partition, of nodes that have nothing else to bear yet; the second a kill, for short runs.
 func disruptions(random *rand.Rand, length time.Duration) []soakStep {
-	kinds := bag{random: random, left: []stepKind{stepPartition}, full: map[stepKind]int{
+	kinds := bag{random: random, left: []stepKind{stepPartition, stepKill}, full: map[stepKind]int{
 		stepPartition: 2, stepBlip: 1, stepOutage: 1, stepLoses: 1, stepBounce: 1, stepRestart: 1, stepKill: 2,
 	}}
 	var steps []soakStep

@@ -142,8 +142,8 @@ func (r *soakRun) check() {
 	for _, kind := range slices.Sorted(maps.Keys(r.counts)) {
 		counts = append(counts, fmt.Sprintf("%s %d", kind, r.counts[kind]))
 	}
-	r.t.Logf("seed %d, %v: published %d (%d failed); %v\nevents: %s\nfaults: %s", r.seed, time.Since(r.started).Round(time.Second),
-		len(r.receipts), r.failures, report, strings.Join(counts, ", "), strings.Join(r.faultCounts(), ", "))
+	r.t.Logf("seed %d, %v: published %d (%d failed, the last: %v); %v\nevents: %s\nfaults: %s", r.seed, time.Since(r.started).Round(time.Second),
+		len(r.receipts), r.failures, r.failure, report, strings.Join(counts, ", "), strings.Join(r.faultCounts(), ", "))
 	for _, v := range report.Violations {
 		text := &strings.Builder{}
 		for _, e := range v.Events {
