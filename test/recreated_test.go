@@ -22,8 +22,7 @@ func (s *target) recreate(t *testing.T, stream string, shards int32) {
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
 			_, err := s.client.CreateStream(t.Context(), &kinesis.CreateStreamInput{StreamName: &stream, ShardCount: &shards})
-			var inUse *types.ResourceInUseException // while it is being deleted
-			if !errors.As(err, &inUse) {
+			if _, deleting := errors.AsType[*types.ResourceInUseException](err); !deleting {
 				require.NoError(t, err)
 			}
 			return err == nil
