@@ -45,6 +45,7 @@ func operationError(err error) error {
 
 func genericError(code string) error { return &smithy.GenericAPIError{Code: code, Message: "message"} }
 
+// G4: each kind of failure, however the SDK wraps it.
 func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -12,7 +12,7 @@ import (
 	"github.com/protokinesis/protokinesis/test/probe"
 )
 
-// S1: a stream that was deleted and created again.
+// A stream that was deleted and created again.
 
 func resetting(d *messages.StreamDescriptor) {
 	d.OnRecreated = messages.OnRecreated_ON_RECREATED_RESET
@@ -39,7 +39,7 @@ func (w *world) errorTold() *messages.SubscriptionError {
 	})
 }
 
-// An open subscription ends with one clear error, whether the deletion was noticed or not; nothing is checkpointed in the new stream.
+// S1: An open subscription ends with one clear error, whether the deletion was noticed or not; nothing is checkpointed in the new stream.
 func TestRecreatedUnderAnOpenSubscription(t *testing.T) {
 	for name, gone := range map[string]time.Duration{"in no time": time.Millisecond, "in a second": time.Second} {
 		for _, shards := range []int{1, 2, 4} {
@@ -62,7 +62,7 @@ func TestRecreatedUnderAnOpenSubscription(t *testing.T) {
 	}
 }
 
-// With the policy reset it starts over at the oldest record by itself, whether the deletion was noticed or not.
+// S1: With the policy reset it starts over at the oldest record by itself, whether the deletion was noticed or not.
 func TestResetUnderAnOpenSubscription(t *testing.T) {
 	for name, gone := range map[string]time.Duration{"in no time": time.Millisecond, "in 5 s": 5 * time.Second, "in 10 min": 10 * time.Minute} {
 		for _, shards := range []int{1, 2, 4} {
@@ -115,7 +115,7 @@ func (w *world) streams() []int64 {
 	return created
 }
 
-// A stopped consumer finds another stream than the one its checkpoints are of. It does not use them, nor skip to the tip unasked.
+// S1: A stopped consumer finds another stream than the one its checkpoints are of. It does not use them, nor skip to the tip unasked.
 func TestRecreatedWhileStopped(t *testing.T) {
 	stopped := func(w *world) {
 		w.open(horizon)
@@ -165,7 +165,7 @@ func TestRecreatedWhileStopped(t *testing.T) {
 	})
 }
 
-// While a deleted stream is waited for the service is asked now and then, not in a storm, and a Shutdown ends the waiting.
+// S1: While a deleted stream is waited for the service is asked now and then, not in a storm, and a Shutdown ends the waiting.
 func TestWaitingForADeletedStream(t *testing.T) {
 	inBubble(t, 2, func(w *world) {
 		w.open(resetting)
@@ -181,7 +181,7 @@ func TestWaitingForADeletedStream(t *testing.T) {
 	})
 }
 
-// What fails while it starts over is tried again: the subscription was open and stays so.
+// S1: What fails while it starts over is tried again: the subscription was open and stays so.
 func TestStartingOverThroughFaults(t *testing.T) {
 	inBubble(t, 2, func(w *world) {
 		w.open(resetting)
@@ -194,7 +194,7 @@ func TestStartingOverThroughFaults(t *testing.T) {
 	})
 }
 
-// A listing that merely lost a page is none of another stream: nothing ends and nothing starts over.
+// S1: A listing that merely lost a page is none of another stream: nothing ends and nothing starts over.
 func TestALostPageIsNoOtherStream(t *testing.T) {
 	inBubble(t, 4, func(w *world) {
 		w.open(resetting)

@@ -268,3 +268,10 @@ func (s *lateStore) Checkpoint(ctx context.Context, l leasestore.Lease, c leases
 	})
 	return leasestore.Lease{}, errOutage
 }
+
+// hasLanded is what became of the last write that was late.
+func (s *lateStore) hasLanded() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.landed
+}
