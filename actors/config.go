@@ -44,6 +44,8 @@ type Config struct {
 
 	// pool runs the broker's actors and their effects.
 	pool *pool
+	// budget bounds what its readers hold together.
+	budget *budget
 	// intercept sees every message before an actor does; tests make it panic.
 	intercept func(r role, message any)
 }
@@ -80,6 +82,10 @@ type Limits struct {
 	// Overloaded. Defaults 10,000 and 64 MiB.
 	PendingRecords int
 	PendingBytes   int64
+	// HeldBytes is the most bytes that all shards of a broker hold together, read and not settled. Beyond it a shard that holds records reads no
+	// more until it has settled some, and one that holds none reads ten records at a time; a page per shard that was being read may come
+	// on top. Default 256 MiB. The bounds of each shard are those of its subscription (window_records, window_bytes).
+	HeldBytes int64
 	// MaxRecordSize is the most bytes of data and partition key in a record. Default 1 MiB, the service's default.
 	MaxRecordSize int
 }
@@ -101,6 +107,7 @@ const (
 	defaultPendingRecords = 10_000
 	defaultPendingBytes   = 64 << 20
 	defaultMaxRecordSize  = 1 << 20
+	defaultHeldBytes      = 256 << 20
 )
 
 func orDefault[T int | int64 | time.Duration](v *T, d T) {
@@ -127,6 +134,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.PendingRecords, defaultPendingRecords)
 	orDefault(&l.PendingBytes, defaultPendingBytes)
 	orDefault(&l.MaxRecordSize, defaultMaxRecordSize)
+	orDefault(&l.HeldBytes, defaultHeldBytes)
 	return l
 }
 
@@ -156,8 +164,8 @@ func (cfg *Config) validate() *Error {
 			t.RenewEvery, t.LeaseTTL)
 	}
 	l := cfg.Limits.withDefaults()
-	if l.PendingRecords < 0 || l.PendingBytes < 0 || l.MaxRecordSize < 0 {
-		return invalid("", "Limits", "PendingRecords, PendingBytes and MaxRecordSize can't be negative")
+	if l.PendingRecords < 0 || l.PendingBytes < 0 || l.MaxRecordSize < 0 || l.HeldBytes < 0 {
+		return invalid("", "Limits", "PendingRecords, PendingBytes, MaxRecordSize and HeldBytes can't be negative")
 	}
 	return nil
 }
@@ -173,6 +181,9 @@ func (cfg Config) withDefaults() *Config {
 	cfg.Timings = cfg.Timings.withDefaults()
 	cfg.Limits = cfg.Limits.withDefaults()
 	cfg.pool = newPool()
+	if cfg.budget == nil {
+		cfg.budget = &budget{limit: cfg.Limits.HeldBytes}
+	}
 	return &cfg
 }
 

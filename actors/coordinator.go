@@ -94,6 +94,7 @@ type shardInfo struct {
 	last       leasestore.Lease // as it was before its row was deleted, if it is
 	decision   decision
 	reader     *actor.PID
+	share      *share                 // the reader's, of the budget
 	started    uint64                 // number of the reader's spec, for late last words
 	override   *leasestore.Checkpoint // start_at gave this shard a position
 	finished   bool                   // read to its end here, in the seek finishedIn

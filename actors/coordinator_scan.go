@@ -309,7 +309,7 @@ func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 	spec := readerSpec{
 		cfg: co.cfg, clients: co.clients, store: co.store, owner: co.owner, how: co.how, stream: co.found.id, consumerARN: co.found.consumerARN,
 		shard: s.shard, lease: s.lease, start: s.decision, moveFirst: s.override != nil, number: nextGeneration(),
-		source: co.sourceOf(s), seekNumber: co.state.Seek, subscriber: co.subscriber, broker: c.Parent(), subscription: c.Self(),
+		share: newShare(co.cfg.budget), source: co.sourceOf(s), seekNumber: co.state.Seek, subscriber: co.subscriber, broker: c.Parent(), subscription: c.Self(),
 	}
 	if s.rowDeleted() {
 		co.log().Error("the lease's row was deleted while the shard was being read: it is made anew",
@@ -322,7 +322,7 @@ func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 		co.soon(restartFirst)
 		return false
 	}
-	s.reader, s.started, s.crashed = pid, spec.number, false
+	s.reader, s.share, s.started, s.crashed = pid, spec.share, spec.number, false
 	return true
 }
 
@@ -425,6 +425,7 @@ func (co *coordinator) onGone(c actor.Context, who *actor.PID) {
 		return
 	}
 	s.reader = nil
+	s.share.free() // if it could not do so itself
 	if co.again && !co.closing.begun {
 		co.checkStartOver()
 		return

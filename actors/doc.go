@@ -18,8 +18,10 @@
 //	coordinator*.go         open, scan and reconcile, start, seek, close
 //	lineage.go              which shards may start, and where (pure)
 //	audit.go retire.go      what a listing lacks; which leases nobody needs any more (pure)
+//	life.go                 is a listing still of the same stream (pure)
 //	reader*.go page.go      lease, fetch, deliver, end, move; a page as deliveries
 //	window.go pacer.go      what is read and not settled, and the watermark; the pace of reads (pure)
+//	budget.go               what all readers hold together
 //	publisher.go outbox.go  publish; per-key order (pure)
 //	handler.go ask.go       Go functions as subscribers; asking actors from Go code
 //	effects.go timer.go     calls off the mailbox; timers fenced by number

@@ -22,6 +22,7 @@ type unpacker struct {
 	policy        messages.StrayRecords
 
 	queue []types.Record
+	bytes int   // of the queue
 	done  place // everything up to here is unpacked
 	stray strays
 }
@@ -73,6 +74,7 @@ func (p place) wanted(sequence string) uint64 {
 
 // add takes a page in.
 func (u *unpacker) add(records []types.Record) {
+	u.bytes += pageBytes(records)
 	if len(u.queue) == 0 {
 		u.queue = records
 		return
@@ -96,12 +98,14 @@ func (u *unpacker) more(room int, firstID uint64) []messages.Delivery {
 		if from := u.done.wanted(aws.ToString(rec.SequenceNumber)); from != wholeRecord {
 			b.unpack(rec, parts[i], from)
 			if u.stray.stuck {
+				u.bytes -= pageBytes(u.queue[:i])
 				u.queue = u.queue[i:]
 				return b.deliveries
 			}
 			u.done = place{sequence: aws.ToString(rec.SequenceNumber), next: wholeRecord}
 		}
 	}
+	u.bytes -= pageBytes(records)
 	if u.queue = u.queue[len(records):]; len(u.queue) == 0 {
 		u.queue = nil
 	}

@@ -76,6 +76,7 @@ type readerSpec struct {
 	start        decision
 	source       string // what decided start
 	moveFirst    bool   // the stored checkpoint gives way to start
+	share        *share // of the budget
 	number       uint64 // tells this reader from its predecessors
 	seekNumber   int64
 	subscriber   *actor.PID
@@ -156,6 +157,7 @@ func (r *reader) Receive(c actor.Context) {
 		r.fetch.drop()
 		r.fx.stop()
 		r.timers.stop()
+		r.share.free()
 	case *actor.Stopped:
 	case effectDone:
 		if result, ok := r.fx.result(m); ok {
@@ -203,6 +205,7 @@ func (r *reader) newGeneration() {
 	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm} {
 		r.timers.cancel(t)
 	}
+	r.share.free()
 }
 
 // positioning: the lease is being taken or the iterator opened; nothing is delivered.

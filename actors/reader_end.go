@@ -184,6 +184,7 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 		r.generation = nextGeneration()
 		r.end, r.lease.shardEnd = shardEnd{}, false
 	}
+	r.share.free()
 	r.window.giveUpUndelivered()
 	r.transition(stateDraining, r.draining)
 	timeout := m.timeout

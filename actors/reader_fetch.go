@@ -272,9 +272,16 @@ func (r *reader) fetchAfter(page []types.Record) {
 		return
 	}
 	r.timers.cancel(timerFetch)
+	limit := min(room, maxBatch)
+	if !r.share.reserve() {
+		if adding > 0 || !r.window.empty() {
+			return // the settling of what is held goes on here
+		}
+		limit = min(limit, fewRecords)
+	}
 	f.pace.called(now)
 	f.called, f.calling = now, true
-	generation, limit := r.generation, min(room, maxBatch)
+	generation := r.generation
 	if open := f.push; open != nil {
 		f.cancel = r.fx.run(pushWatchdog, func(ctx context.Context) any { return open.nextEvent(ctx, generation) })
 		return
@@ -303,6 +310,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 		return
 	}
 	if m.err != nil {
+		r.share.failed()
 		if f.push == nil || !r.onPushEnded(m.err) {
 			r.onReadFailure(c, m.err)
 		}
@@ -311,6 +319,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	f.lag = aws.ToInt64(m.out.MillisBehindLatest)
 	f.asked = m.out.MillisBehindLatest != nil && f.lag >= 0
 	f.iterator, f.owed = aws.ToString(m.out.NextShardIterator), pageBytes(m.out.Records)
+	r.share.arrived(f.owed)
 	if f.iterator != "" || len(m.out.Records) > 0 || len(m.out.ChildShards) > 0 {
 		r.recovered() // an answer that says nothing is no success
 	}
@@ -365,6 +374,7 @@ func (r *reader) unpackMore(c actor.Context) {
 			r.onStrays(c, before)
 		}
 	}
+	r.share.holds(r.window.held + r.unpack.bytes)
 }
 
 // onStrays says that there are strays, though not for each.

@@ -224,7 +224,7 @@
 //	D5  A reader is dead and its lease renewed.
 //	    actors: TestADeadReaderRenewsNothing TestAShardIsReadAgainAfterAnOutage
 //	D6  What is read ahead fills the memory.
-//	    actors: TestAHundredShardsStopReading TestAShardHoldsItsWindowAndAPage
+//	    actors: TestAHundredShardsStopReading TestAShardHoldsItsWindowAndAPage TestShardsHoldABudgetTogether
 //	D7  The lag shows 0 where it is not known.
 //	    actors: TestLags
 //	D8  The service's lag is missing or nonsense.
