@@ -356,7 +356,7 @@ func (r *reader) stopSelf(c actor.Context, m readerEnded) {
 func (r *reader) status() *messages.ShardStatus {
 	return &messages.ShardStatus{
 		ShardId: r.shard.id, State: r.state, Owner: r.lease.lease.Owner, Checkpoint: r.lease.lease.Checkpoint.String(),
-		MillisBehindLatest: r.fetch.behind(), InFlight: int64(r.window.out), Buffered: int64(r.window.buffered() + len(r.unpack.queue)),
+		MillisBehindLatest: r.fetch.behind(r.how.pollInterval), InFlight: int64(r.window.out), Buffered: int64(r.window.buffered() + len(r.unpack.queue)),
 		Settled: r.window.settled, Stray: r.unpack.stray.count,
 	}
 }

@@ -53,7 +53,8 @@ type fetcher struct {
 	reopened bool      // the iterator was given up since the last page
 	told     bool      // the subscriber knows of them
 	lag      int64
-	asked    bool // lag is known
+	asked    bool      // lag is known
+	answered time.Time // the last page
 }
 
 // abandon gives up the call under way and the iterator.
@@ -67,13 +68,17 @@ func (f *fetcher) abandon() {
 	f.next, f.since, f.refused = time.Time{}, time.Time{}, 0
 }
 
-// behind is the last known lag in milliseconds, -1 when unknown.
-func (f *fetcher) behind() int64 {
-	if !f.asked {
+// behind is the lag in milliseconds as the service told it a moment ago; -1 when it is not known, or not any more: the shard may not be read
+// because its subscriber stands still, or because it can't be.
+func (f *fetcher) behind(pollInterval time.Duration) int64 {
+	if !f.asked || time.Since(f.answered) > max(lagKnown, 3*pollInterval) {
 		return -1
 	}
 	return f.lag
 }
+
+// lagKnown is how long a lag is believed. With enhanced fan-out it is told every five seconds.
+const lagKnown = 10 * time.Second
 
 // iteratorOpened is the result of GetShardIterator.
 type iteratorOpened struct {
@@ -317,7 +322,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 		return
 	}
 	f.lag = aws.ToInt64(m.out.MillisBehindLatest)
-	f.asked = m.out.MillisBehindLatest != nil && f.lag >= 0
+	f.asked, f.answered = m.out.MillisBehindLatest != nil && f.lag >= 0, time.Now()
 	f.iterator, f.owed = aws.ToString(m.out.NextShardIterator), pageBytes(m.out.Records)
 	r.share.arrived(f.owed)
 	if f.iterator != "" || len(m.out.Records) > 0 || len(m.out.ChildShards) > 0 {

@@ -212,3 +212,23 @@ func TestNoNextIteratorForEver(t *testing.T) {
 		}, paced)
 	}
 }
+
+// D7: what was known of the lag is not known any more when the shard has not been read for a while.
+func TestLagOfAShardThatIsNotRead(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(windowOfRecords(1))
+		time.Sleep(3 * time.Second)
+		require.Zero(w.t, w.onlyStatus().GetMillisBehindLatest())
+		for range 5 {
+			w.put("k", "a")
+		}
+		time.Sleep(time.Minute)
+		require.EqualValues(w.t, -1, w.onlyStatus().GetMillisBehindLatest(), "the subscriber stands still")
+		w.takeAll(5)
+		time.Sleep(3 * time.Second)
+		require.Zero(w.t, w.onlyStatus().GetMillisBehindLatest())
+		w.service.Fault("GetRecords", kinesistest.Match{}, -1, kinesistest.Error("AccessDeniedException", "no"))
+		time.Sleep(time.Minute)
+		require.EqualValues(w.t, -1, w.onlyStatus().GetMillisBehindLatest(), "it can't be read")
+	})
+}

@@ -605,7 +605,7 @@ type ShardStatus struct {
 	Owner string `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The stored checkpoint: a sequence number, TRIM_HORIZON, AT_TIMESTAMP@ms, SHARD_END, or empty.
 	Checkpoint string `protobuf:"bytes,7,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// Milliseconds behind the tip as the service last said; -1 when unknown.
+	// Milliseconds behind the tip as the service said within the last ten seconds; -1 when unknown, as while the subscriber stands still.
 	MillisBehindLatest int64 `protobuf:"varint,8,opt,name=millis_behind_latest,json=millisBehindLatest,proto3" json:"millis_behind_latest,omitempty"`
 	// Records delivered and not settled.
 	InFlight int64 `protobuf:"varint,9,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`

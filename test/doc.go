@@ -226,7 +226,7 @@
 //	D6  What is read ahead fills the memory.
 //	    actors: TestAHundredShardsStopReading TestAShardHoldsItsWindowAndAPage TestShardsHoldABudgetTogether
 //	D7  The lag shows 0 where it is not known.
-//	    actors: TestLags
+//	    actors: TestLagOfAShardThatIsNotRead TestLags
 //	D8  The service's lag is missing or nonsense.
 //	    actors: TestLags
 //	D9  The log fills up.
