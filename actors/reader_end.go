@@ -7,6 +7,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/protokinesis/protokinesis/leasestore"
 )
 
 // shardEnd is how far a shard's end is known.
@@ -104,8 +106,7 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 		r.notOpened(c, readError(r.how.stream.spelling, r.shard.id, "no next iterator on an open shard", nil))
 	case !m.listed:
 		r.end.unlisted = true
-		r.log().Warn("the shard is listed no more: its records have passed the retention, what was not read of it is lost",
-			slog.String("position", r.placeText()))
+		r.onUnlisted(c)
 		r.endReached(m.children)
 		r.afterEnd(c)
 	case !r.end.closed:
@@ -114,6 +115,16 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 	default:
 		r.endReached(m.children)
 		r.afterEnd(c)
+	}
+}
+
+// onUnlisted: the shard's records have passed the retention. If it was being read, there may have been more.
+func (r *reader) onUnlisted(c actor.Context) {
+	e := readError(r.how.stream.spelling, r.shard.id, "the shard is listed no more: what followed "+r.placeText()+" is lost, if there was anything", nil)
+	e.Advice = "its children are read; lengthen the stream's retention if consumers may stand still for as long"
+	r.log().Warn(e.Text)
+	if r.fetch.lastRead != "" || r.fetch.position.Kind() == leasestore.KindSequence {
+		r.tell(c, e)
 	}
 }
 

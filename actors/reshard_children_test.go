@@ -109,6 +109,9 @@ func TestShardVanishesUnderItsReader(t *testing.T) {
 		w.put("k", "b")
 		w.service.Fault("GetRecords", kinesistest.Match{}, 1, kinesistest.ExpireIterator()) // before the last page says that it is the last
 		w.service.DropShard(testStream, shardName(0))
+		told := probe.Expect[*messages.SubscriptionError](w.sub)
+		require.Equal(w.t, shardName(0), told.GetError().GetShardId())
+		require.Contains(w.t, told.GetError().GetText(), a.GetSequenceNumber())
 		w.sub.ExpectNone(30 * time.Second)
 		w.sub.Send(readersOf(w)[shardName(0)], a.Ack())
 		require.Equal(w.t, []string{"b"}, w.takeAll(1))
