@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 )
 
@@ -30,6 +32,8 @@ const (
 	failureDenied
 	// failureConfig: credentials, region or endpoint do not work.
 	failureConfig
+	// failureCredentials: they have expired. They are fetched anew, see refresh, so the same call again.
+	failureCredentials
 	// failureTimeout: the call's own deadline passed.
 	failureTimeout
 )
@@ -55,8 +59,8 @@ var failureByCode = map[string]failure{
 	"KMSNotFoundException":                   failureDenied,
 	"KMSOptInRequired":                       failureDenied,
 	"OptInRequired":                          failureDenied,
-	"ExpiredTokenException":                  failureTransient, // the credentials are fetched anew, see refresh
-	"ExpiredToken":                           failureTransient,
+	"ExpiredTokenException":                  failureCredentials,
+	"ExpiredToken":                           failureCredentials,
 	"UnrecognizedClientException":            failureConfig,
 	"InvalidSignatureException":              failureConfig,
 	"IncompleteSignatureException":           failureConfig,
@@ -114,9 +118,15 @@ func (f failure) lasting() bool {
 	switch f {
 	case failureInvalid, failureNotFound, failureDenied, failureConfig:
 		return true
-	case failureTransient, failureThrottled, failureExpired, failureTimeout:
+	case failureTransient, failureThrottled, failureExpired, failureTimeout, failureCredentials:
 		return false
 	default:
 		return false
 	}
+}
+
+// refused reports whether the service answered that it has not done what was asked, and will not: nothing of it was carried out.
+func refused(err error) bool {
+	response, ok := errors.AsType[*awshttp.ResponseError](err)
+	return ok && response.HTTPStatusCode() >= http.StatusBadRequest && response.HTTPStatusCode() < http.StatusInternalServerError
 }

@@ -95,6 +95,7 @@ type shardInfo struct {
 	decision   decision
 	reader     *actor.PID
 	share      *share                 // the reader's, of the budget
+	paces      *paces                 // kept from reader to reader
 	started    uint64                 // number of the reader's spec, for late last words
 	override   *leasestore.Checkpoint // start_at gave this shard a position
 	finished   bool                   // read to its end here, in the seek finishedIn

@@ -306,10 +306,13 @@ func (co *coordinator) decide(moving bool) map[string]decision {
 }
 
 func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
+	if s.paces == nil {
+		s.paces = newPaces(co.cfg.Limits.ReadsPerSecond)
+	}
 	spec := readerSpec{
 		cfg: co.cfg, clients: co.clients, store: co.store, owner: co.owner, how: co.how, stream: co.found.id, consumerARN: co.found.consumerARN,
 		shard: s.shard, lease: s.lease, start: s.decision, moveFirst: s.override != nil, number: nextGeneration(),
-		share: newShare(co.cfg.budget), source: co.sourceOf(s), seekNumber: co.state.Seek, subscriber: co.subscriber, broker: c.Parent(), subscription: c.Self(),
+		share: newShare(co.cfg.budget), paces: s.paces, source: co.sourceOf(s), seekNumber: co.state.Seek, subscriber: co.subscriber, broker: c.Parent(), subscription: c.Self(),
 	}
 	if s.rowDeleted() {
 		co.log().Error("the lease's row was deleted while the shard was being read: it is made anew",

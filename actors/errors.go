@@ -187,7 +187,7 @@ func streamError(stream, doing string, err error) *Error {
 	}
 	e := &Error{Kind: messages.ErrorKind_ERROR_KIND_STREAM, Stream: stream, Text: doing, Cause: err}
 	switch classify(err) {
-	case failureConfig:
+	case failureConfig, failureCredentials:
 		e.Kind = messages.ErrorKind_ERROR_KIND_CONFIG
 		e.Advice = "check the credentials, the region and the endpoint"
 	case failureTimeout:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/schemas"
@@ -92,6 +93,9 @@ func (p *push) nextEvent(ctx context.Context, generation uint64) pageRead {
 		m.out = &kinesis.GetRecordsOutput{
 			Records: e.Value.Records, MillisBehindLatest: e.Value.MillisBehindLatest, ChildShards: e.Value.ChildShards,
 		}
+		if m.err = checkRecords(e.Value.Records); m.err != nil {
+			return m
+		}
 		if m.continuation != "" {
 			m.out.NextShardIterator = aws.String(pushed)
 		}
@@ -114,15 +118,15 @@ func (p *push) endedBy() error {
 }
 
 // onPushEnded subscribes again: at once after an ordinary end, after a pause when another subscription is in the way.
-func (r *reader) onPushEnded(err error) bool {
-	var inUse *types.ResourceInUseException
+func (r *reader) onPushEnded(c actor.Context, err error) bool {
 	f := &r.fetch
 	switch {
-	case errors.Is(err, errPushEnded):
+	case errors.Is(err, errPushEnded) && f.pushes > 0:
 		f.drop()
 		r.openIterator()
-	case errors.As(err, &inUse):
+	case isInUse(err):
 		f.drop()
+		r.failed(c, readError(r.how.stream.spelling, r.shard.id, "another subscription of the consumer took its place", err))
 		r.timers.set(timerOpen, jitterUp(pushPause))
 	default:
 		f.drop()

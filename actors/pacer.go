@@ -12,6 +12,15 @@ type pacer struct {
 	calls []time.Time // the last limit calls, oldest first
 }
 
+// paces are those of a shard: of GetRecords and of GetShardIterator. A reader hands them on to its successor.
+type paces struct {
+	reads, opens pacer
+}
+
+func newPaces(limit int) *paces {
+	return &paces{reads: pacer{limit: limit}, opens: pacer{limit: limit}}
+}
+
 // wait is how long the next call has to wait.
 func (p *pacer) wait(now time.Time) time.Duration {
 	if p.limit < 1 || len(p.calls) < p.limit {

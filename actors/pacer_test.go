@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -66,4 +67,21 @@ func TestPacerWithoutLimit(t *testing.T) {
 		}
 		require.Empty(t, p.calls)
 	}
+}
+
+// G2: the pace is a shard's, not a reader's: one that takes over after a panic counts the calls of the one before it.
+func TestThePaceHoldsFromReaderToReader(t *testing.T) {
+	p := &panicker{}
+	inBubble(t, 1, func(w *world) {
+		w.acked()
+		for i := range 1000 {
+			w.put("k", fmt.Sprint(i))
+		}
+		w.open(horizon, windowOfRecords(10))
+		for range 20 {
+			p.arm(roleReader, 3)
+			time.Sleep(300 * time.Millisecond)
+		}
+		requirePace(w)
+	}, paced, p.install)
 }

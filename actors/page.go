@@ -113,18 +113,18 @@ func (u *unpacker) more(room int, firstID uint64) []messages.Delivery {
 }
 
 // portion is what to unpack now: records, the user records of those that are aggregated, and how many there are at most.
-func (u *unpacker) portion(room int) (records []types.Record, parts map[int][]kpl.UserRecord, total int) {
+func (u *unpacker) portion(room int) (records []types.Record, parts map[int]*kpl.Aggregate, total int) {
 	for i := range u.queue {
 		if data := u.queue[i].Data; kpl.MayBeAggregated(data) {
 			if total > 0 && total >= room {
 				return u.queue[:i], parts, total
 			}
-			if users, ok := kpl.Split(data); ok {
+			if aggregated, ok := kpl.Split(data); ok {
 				if parts == nil {
-					parts = make(map[int][]kpl.UserRecord)
+					parts = make(map[int]*kpl.Aggregate)
 				}
-				parts[i] = users
-				total += len(users)
+				parts[i] = aggregated
+				total += len(aggregated.Users)
 				continue
 			}
 		}
@@ -141,17 +141,17 @@ type block struct {
 }
 
 // unpack adds a record, or, if it is aggregated, its user records from the given one on.
-func (b *block) unpack(rec *types.Record, users []kpl.UserRecord, from uint64) {
-	if users == nil {
+func (b *block) unpack(rec *types.Record, aggregated *kpl.Aggregate, from uint64) {
+	if aggregated == nil {
 		if from == 0 {
 			b.add(rec, aws.ToString(rec.PartitionKey), rec.Data, 0)
 		}
 		return
 	}
-	for i := range users {
-		sub := uint64(i)
-		if sub >= from && b.u.admits(rec, &users[i], sub) {
-			b.add(rec, users[i].PartitionKey, users[i].Data, sub)
+	for i := range aggregated.Users {
+		user, sub := &aggregated.Users[i], uint64(i)
+		if sub >= from && b.u.admits(rec, aggregated.Hash(i), sub) {
+			b.add(rec, user.PartitionKey, user.Data, sub)
 		}
 		if b.u.stray.stuck {
 			return
@@ -173,8 +173,8 @@ func (b *block) add(rec *types.Record, key string, data []byte, sub uint64) {
 }
 
 // admits decides about a user record by its hash key.
-func (u *unpacker) admits(rec *types.Record, user *kpl.UserRecord, sub uint64) bool {
-	if !u.keys.Excludes(user.Hash()) {
+func (u *unpacker) admits(rec *types.Record, key kpl.Hash, sub uint64) bool {
+	if !u.keys.Excludes(key) {
 		return true
 	}
 	u.stray.count++

@@ -406,7 +406,7 @@ func (p *publisher) judge(batch []*outgoing, m putDone) putVerdict {
 		o.failures++
 		if kind == failureThrottled {
 			v.pause = publishThrottled
-		} else if !kind.lasting() {
+		} else if !kind.lasting() && !refused(err) {
 			o.unknown = true
 		}
 		v.retryOrFail(p.stream, o, err, kind.lasting())
@@ -442,7 +442,7 @@ func (v *putVerdict) retryOrFail(stream string, o *outgoing, cause error, lastin
 		Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: stream, Cause: cause, OutcomeUnknown: o.unknown,
 		Text: fmt.Sprintf("not stored after %d tries", o.failures),
 	}
-	if kind := classify(cause); kind == failureConfig {
+	if kind := classify(cause); kind == failureConfig || kind == failureCredentials {
 		e.Kind, e.Advice = messages.ErrorKind_ERROR_KIND_CONFIG, "check the credentials, the region and the endpoint"
 	}
 	v.done = append(v.done, settledRecord{record: o, err: e})

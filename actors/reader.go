@@ -60,6 +60,8 @@ type reader struct {
 	reported   bool              // readerReady was sent
 	unknown    int               // settlements that were not ours
 	spent      map[uint64]uint64 // correlation of a dead letter under way → delivery id
+
+	lettersTold bool // the subscriber knows that dead letters can't be stored
 }
 
 // readerSpec is what a coordinator gives a reader.
@@ -77,6 +79,7 @@ type readerSpec struct {
 	source       string // what decided start
 	moveFirst    bool   // the stored checkpoint gives way to start
 	share        *share // of the budget
+	paces        *paces // of the shard; its alone while it lives
 	number       uint64 // tells this reader from its predecessors
 	seekNumber   int64
 	subscriber   *actor.PID
@@ -179,8 +182,8 @@ func (r *reader) begin(c actor.Context) {
 	r.fx, r.timers = newEffects(c, r.cfg.pool), newTimers[readerTimer](c)
 	r.behavior = actor.NewBehavior()
 	r.lease = keeper{lease: r.readerSpec.lease}
-	limit, start := r.cfg.Limits.ReadsPerSecond, r.readerSpec.start
-	r.fetch = fetcher{pace: pacer{limit: limit}, opens: pacer{limit: limit}, position: start.start, tip: start.tip, wasTip: start.tip}
+	start := r.readerSpec.start
+	r.fetch = fetcher{pace: &r.paces.reads, opens: &r.paces.opens, position: start.start, tip: start.tip, wasTip: start.tip}
 	r.newGeneration()
 	r.transition(statePositioning, r.positioning)
 	r.acquire()

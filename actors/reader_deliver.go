@@ -110,8 +110,7 @@ func (r *reader) afterSettled(c actor.Context) {
 		return
 	}
 	r.armRetry()
-	r.unpackMore(c)
-	r.deliver(c)
+	r.unpackAndDeliver(c)
 	r.checkpointSoon()
 	r.checkShardEnd()
 	r.fetchMore()
@@ -127,6 +126,9 @@ func (r *reader) armRetry() {
 }
 
 func (r *reader) onRetriesDue(c actor.Context) {
+	if !r.trusted() {
+		return // nothing is delivered, nor published as a dead letter; when the lease is renewed they are due still
+	}
 	limit := int32(0)
 	if r.how.deadLetter != "" || r.how.maxAttempts > 0 {
 		limit = r.how.maxAttempts
@@ -153,6 +155,7 @@ func (r *reader) spend(c actor.Context, d *messages.Delivery) {
 func (r *reader) onDeadLetterStored(c actor.Context, correlation uint64) {
 	if id, ok := r.spent[correlation]; ok {
 		delete(r.spent, correlation)
+		r.lettersTold = false
 		r.window.settleSpent(id)
 		r.afterSettled(c)
 	}
@@ -165,7 +168,15 @@ func (r *reader) onDeadLetterFailed(c actor.Context, m *messages.Error) {
 		return
 	}
 	delete(r.spent, m.GetCorrelation())
-	r.log().Warn("dead letter not stored", slog.Any("error", FromMessage(m)))
+	e := FromMessage(m)
+	r.log().Warn("dead letter not stored", slog.Any("error", e))
+	if !r.lettersTold {
+		r.lettersTold = true
+		r.tell(c, &Error{
+			Kind: e.Kind, Stream: r.how.stream.spelling, Shard: r.shard.id, Text: "a spent record can't be stored in the dead-letter stream; its shard does not advance past it",
+			Cause: e, Advice: "see to the dead-letter stream; the reader goes on trying",
+		})
+	}
 	r.window.respend(id, time.Now().Add(maxRetryBackoff))
 	if r.drain.draining {
 		r.drain.letters++

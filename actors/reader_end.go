@@ -25,6 +25,23 @@ type shardEnd struct {
 	reached  bool
 	children []shard
 	failures int
+	missed   int // listings in a row that lacked it
+}
+
+const (
+	// missedPause is the pause before a shard that a listing lacked is looked for again: one page may have got lost.
+	missedPause = 2 * time.Second
+	// youngMissed is how many listings in a row may lack a shard that none has shown yet: it was learned of from its parent's last page, and
+	// listings lag behind.
+	youngMissed = 15
+)
+
+// mayBeMissed is how many listings in a row may lack the shard before it is taken for gone.
+func (s shard) mayBeMissed() int {
+	if s.startingSequence == "" {
+		return youngMissed
+	}
+	return forgetAfter - 1
 }
 
 // endChecked is the result of looking for the shard in a listing.
@@ -86,11 +103,18 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 		return
 	}
 	r.end.checking = false
+	if m.listed {
+		r.end.missed = 0
+	}
 	switch {
 	case m.err != nil:
 		r.end.failures++
 		if r.end.failures == 1 {
+			e := readError(r.how.stream.spelling, r.shard.id, "its end can't be confirmed", m.err)
 			r.log().Warn("can't confirm the end of the shard", slog.Any("error", m.err))
+			if !r.reported {
+				c.Send(c.Parent(), readerTrouble{shard: r.shard.id, err: e})
+			}
 		}
 		if classify(m.err) == failureNotFound {
 			// The stream is gone; the coordinator finds out at its own listing and ends the subscription.
@@ -104,6 +128,9 @@ func (r *reader) onEndChecked(c actor.Context, m endChecked) {
 		r.notOpened(c, e)
 	case m.listed && !m.closed:
 		r.notOpened(c, readError(r.how.stream.spelling, r.shard.id, "no next iterator on an open shard", nil))
+	case !m.listed && r.end.missed < r.shard.mayBeMissed():
+		r.end.missed++
+		r.timers.set(timerOpen, jitterUp(missedPause))
 	case !m.listed:
 		r.end.unlisted = true
 		r.onUnlisted(c)

@@ -2,9 +2,7 @@ package actors
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -14,9 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
-	"github.com/protokinesis/protokinesis/internal/kpl"
 	"github.com/protokinesis/protokinesis/leasestore"
-	"github.com/protokinesis/protokinesis/messages"
 )
 
 // fetcher is a reader's place in its shard and the one call that may be under way.
@@ -38,11 +34,12 @@ type fetcher struct {
 	iterator string
 	push     *push     // the open subscription, with enhanced fan-out
 	pushedAt time.Time // when it was last asked for
+	pushes   int       // events of it
 	opening  bool
 	calling  bool
 	cancel   context.CancelFunc
-	pace     pacer     // of GetRecords
-	opens    pacer     // of GetShardIterator
+	pace     *pacer    // of GetRecords
+	opens    *pacer    // of GetShardIterator
 	owed     int       // bytes of the last page, if no throttle has been waited out since
 	called   time.Time // the last call
 	wake     time.Time // when timerFetch fires, if armed
@@ -180,6 +177,7 @@ func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
 	f.opening = false
 	switch {
 	case m.err != nil && r.consumerARN != "" && isInUse(m.err):
+		r.notOpened(c, readError(r.how.stream.spelling, r.shard.id, "another subscription of the consumer is in the way", m.err))
 		r.timers.set(timerOpen, jitterUp(pushPause))
 		return
 	case m.err != nil:
@@ -190,7 +188,7 @@ func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
 		r.onEndCandidate(nil, true)
 		return
 	}
-	f.iterator, f.push, f.refused = m.iterator, m.push, 0
+	f.iterator, f.push, f.refused, f.pushes = m.iterator, m.push, 0, 0
 	if r.state == statePositioning {
 		r.transition(stateReading, r.reading)
 	}
@@ -316,7 +314,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	}
 	if m.err != nil {
 		r.share.failed()
-		if f.push == nil || !r.onPushEnded(m.err) {
+		if f.push == nil || !r.onPushEnded(c, m.err) {
 			r.onReadFailure(c, m.err)
 		}
 		return
@@ -325,6 +323,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	f.asked, f.answered = m.out.MillisBehindLatest != nil && f.lag >= 0, time.Now()
 	f.iterator, f.owed = aws.ToString(m.out.NextShardIterator), pageBytes(m.out.Records)
 	r.share.arrived(f.owed)
+	f.pushes++
 	if f.iterator != "" || len(m.out.Records) > 0 || len(m.out.ChildShards) > 0 {
 		r.recovered() // an answer that says nothing is no success
 	}
@@ -341,60 +340,8 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 		f.drop()
 		r.onEndCandidate(m.out.ChildShards, f.lastRead == before)
 	}
-	r.deliver(c)
+	r.unpackAndDeliver(c)
 	r.fetchMore()
-}
-
-// aggregated: how many user records it holds is known only when it is unpacked.
-func aggregated(rec types.Record) bool { return kpl.MayBeAggregated(rec.Data) }
-
-// take adds a page to what is to be unpacked. From then on it is read: an iterator is opened behind it.
-func (r *reader) take(records []types.Record, continuation string) {
-	f := &r.fetch
-	if f.lastRead == "" {
-		r.unpack.done = placeAt(f.position)
-	}
-	r.unpack.add(records)
-	if n := len(records); n > 0 {
-		f.since = time.Time{}
-		last := aws.ToString(records[n-1].SequenceNumber)
-		if r.unpack.done.wanted(last) != wholeRecord && (f.lastRead == "" || leasestore.CompareSequence(last, f.lastRead) > 0) {
-			f.lastRead = last
-		}
-	}
-	if continuation != "" {
-		f.lastRead = continuation
-	}
-}
-
-// unpackMore fills the window from what has been read.
-func (r *reader) unpackMore(c actor.Context) {
-	for r.unpack.waiting() && !r.unpack.stray.stuck && (r.window.room() > 0 || r.window.empty()) {
-		before := r.unpack.stray.count
-		page := r.unpack.more(r.window.room(), r.window.nextID())
-		for i := range page {
-			r.window.add(&page[i])
-		}
-		if r.unpack.stray.count != before {
-			r.onStrays(c, before)
-		}
-	}
-	r.share.holds(r.window.held + r.unpack.bytes)
-}
-
-// onStrays says that there are strays, though not for each.
-func (r *reader) onStrays(c actor.Context, before int64) {
-	s := &r.unpack.stray
-	if bits.Len64(uint64(s.count)) != bits.Len64(uint64(before)) { //nolint:gosec // a count; told at 1, 2, 4, 8 …
-		r.log().Warn("user records whose hash key lies outside the shard", slog.Int64("so_far", s.count), slog.String("at", s.at.String()))
-	}
-	if s.stuck {
-		r.tell(c, &Error{
-			Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: r.how.stream.spelling, Shard: r.shard.id,
-			Text:   fmt.Sprintf("the user record %s has a hash key outside the shard, which stops here", s.at),
-			Advice: "seek past it, or subscribe with another policy for stray records",
-		})
-	}
 }
 
 // idle is the pause after a shard was read to its tip: the poll interval, give or take a tenth, and any part of it the first time, so that
@@ -444,7 +391,7 @@ func (r *reader) onReadFailure(c actor.Context, err error) {
 		if f.iterator == "" {
 			r.timers.set(timerOpen, time.Until(f.next))
 		}
-	case failureTransient, failureTimeout, failureDenied, failureConfig:
+	case failureTransient, failureTimeout, failureDenied, failureConfig, failureCredentials:
 		f.next = time.Now().Add(r.failed(c, e))
 		if f.iterator == "" || f.failures%reopenAfter == 0 {
 			f.iterator = ""

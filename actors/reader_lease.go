@@ -213,12 +213,13 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 	case k.lease.Checkpoint.IsShardEnd() && k.shardEnd:
 		r.onFinished(c)
 		return
-	case moved && r.seek != nil:
-		r.afterMoveWritten(c)
+	case moved:
+		r.openIterator() // whether or not the seek that moved it is still waited for
 	}
 	if r.state == statePaused {
 		r.log().Info("lease renewed: reading on")
 		r.transition(stateReading, r.reading)
+		r.armRetry()
 		r.deliver(c)
 		r.fetchMore()
 	}

@@ -119,15 +119,6 @@ func (r *reader) seekWritten() bool {
 	return r.seek != nil && !r.seek.probe && r.lease.move == nil
 }
 
-// afterMoveWritten: the new position is stored; now open there.
-func (r *reader) afterMoveWritten(c actor.Context) {
-	if r.fetch.iterator != "" {
-		r.answerMove(c, nil)
-		return
-	}
-	r.openIterator()
-}
-
 func (r *reader) answerMove(c actor.Context, err *Error) {
 	c.Send(c.Parent(), readerMoved{shard: r.shard.id, id: r.seek.id, err: err})
 	r.seek = nil

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -263,15 +264,10 @@ func checkPublish(m *messages.Publish, l Limits) *Error {
 // checkRecord checks a record whose stream's name is known to be right. Bytes count as the service counts them: data, with the
 // header envelope, and partition key in UTF-8.
 func checkRecord(m *messages.Publish, l Limits) *Error {
+	l = limitsOf(m, l)
 	if m.PartitionKey != nil {
-		switch n := utf8.RuneCountInString(m.GetPartitionKey()); {
-		case n == 0:
-			return invalid(m.GetStream(), "partition_key", "is empty: leave it out for a random one")
-		case n > maxPartitionKey:
-			return invalid(m.GetStream(), "partition_key", "has %d characters: %d are possible", n, maxPartitionKey)
-		}
-		if !utf8.ValidString(m.GetPartitionKey()) {
-			return invalid(m.GetStream(), "partition_key", "is not UTF-8")
+		if fault := partitionKeyFault(m.GetPartitionKey()); fault != "" {
+			return invalid(m.GetStream(), "partition_key", "%s", fault)
 		}
 	}
 	if h := m.GetExplicitHashKey(); h != "" {
@@ -293,6 +289,20 @@ func checkRecord(m *messages.Publish, l Limits) *Error {
 		return e
 	}
 	return nil
+}
+
+// partitionKeyFault says why a record can't have this partition key; "" if it can.
+func partitionKeyFault(key string) string {
+	switch n := utf8.RuneCountInString(key); {
+	case n == 0:
+		return "is empty: leave it out for a random one"
+	case n > maxPartitionKey:
+		return fmt.Sprintf("has %d characters: %d are possible", n, maxPartitionKey)
+	case !utf8.ValidString(key):
+		return "is not UTF-8"
+	default:
+		return ""
+	}
 }
 
 // recordSize is a record's bytes as the service counts them.

@@ -140,7 +140,7 @@
 //	G1  Empty pages while there is more to read.
 //	    actors: TestEmptyPagesAtThePaceOfTheService TestEmptyPagesWhileBehind
 //	G2  More than five calls per second and shard.
-//	    actors: TestIteratorsThatExpireForEver TestManySeeksKeepThePace TestPacerInAnySecond
+//	    actors: TestIteratorsThatExpireForEver TestManySeeksKeepThePace TestPacerInAnySecond TestThePaceHoldsFromReaderToReader
 //	G3  Throttles after a page of 10 MiB.
 //	    actors: TestReadingAtTheQuota TestThrottleAfterALargePage TestThrottlePause TestThrottles
 //	G4  An error of the service is not recognised as it is wrapped.
@@ -152,7 +152,7 @@
 //	G7  One failing shard spends the retries of all others.
 //	    actors: TestOneBrokenShardDoesNotSlowTheOthers
 //	G8  LimitExceededException is no throttle to some.
-//	    actors: TestClassify TestThrottledListingsDelayTheOpening TestThrottlesForLong
+//	    actors: TestClassify TestEventWithoutSequenceNumber TestThrottledListingsDelayTheOpening TestThrottlesForLong
 //	G9  A call that is never answered.
 //	    actors: TestAHungReadDoesNotDelayRenewals TestClassify
 //	    test: TestConnectionsThatFail TestReadingThroughABadNetwork

@@ -13,9 +13,15 @@ var errHashKey = errors.New("not a decimal number below 2^128")
 // Hash is a 128-bit hash key, big-endian: what decides which shard a record belongs to.
 type Hash [16]byte
 
+// maxDigits is how many decimal digits 2^128-1 has.
+const maxDigits = 39
+
 // ParseHash reads a decimal hash key.
 func ParseHash(decimal string) (Hash, error) {
 	var h Hash
+	if len(decimal) > maxDigits { // big.Int would take its time
+		return Hash{}, fmt.Errorf("hash key of %d digits: %w", len(decimal), errHashKey)
+	}
 	n, ok := new(big.Int).SetString(decimal, 10)
 	if !ok || n.Sign() < 0 || n.BitLen() > 8*len(h) {
 		return Hash{}, fmt.Errorf("hash key %q: %w", decimal, errHashKey)
@@ -33,6 +39,19 @@ func (u UserRecord) Hash() Hash {
 		}
 	}
 	return md5.Sum([]byte(u.PartitionKey)) //nolint:gosec // the service's hash
+}
+
+// Hash is the place of a user record among the hash keys.
+func (a *Aggregate) Hash(i int) Hash {
+	h, known := a.hashes[a.from[i]]
+	if !known {
+		if a.hashes == nil {
+			a.hashes = make(map[uint64]Hash)
+		}
+		h = a.Users[i].Hash()
+		a.hashes[a.from[i]] = h
+	}
+	return h
 }
 
 // Range is a shard's hash key range, both ends inclusive. The zero Range is unknown.

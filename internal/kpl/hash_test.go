@@ -1,6 +1,7 @@
 package kpl_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,7 +30,7 @@ func TestHashOfAUserRecord(t *testing.T) {
 }
 
 func TestParseHash(t *testing.T) {
-	for _, bad := range []string{"", "a", "-1", "340282366920938463463374607431768211456", "0x10", "1.5"} {
+	for _, bad := range []string{strings.Repeat("9", 300_000), strings.Repeat("0", 40), "", "a", "-1", "340282366920938463463374607431768211456", "0x10", "1.5"} {
 		_, err := kpl.ParseHash(bad)
 		assert.Error(t, err, bad)
 	}

@@ -41,10 +41,18 @@ type UserRecord struct {
 // MayBeAggregated is a quick look: what it says no to is plain data.
 func MayBeAggregated(data []byte) bool { return bytes.HasPrefix(data, magic) }
 
-// Split takes an aggregated record apart; the index of a user record is its sub-sequence number. With ok false the data is
-// not an aggregated record, whatever it begins with: it is too short, its checksum differs, its protobuf can't be read, it points to
-// a key that its tables do not have, or it has no user record at all. Then it is plain data, to be delivered as it is.
-func Split(data []byte) (records []UserRecord, ok bool) {
+// Aggregate is an aggregated record that was taken apart. The index of a user record is its sub-sequence number.
+type Aggregate struct {
+	Users []UserRecord
+
+	from   []uint64        // where in the tables the hash keys of the user records come from
+	hashes map[uint64]Hash // by that; a table may have a few long keys for very many user records
+}
+
+// Split takes an aggregated record apart. With ok false the data is not an aggregated record, whatever it begins with: it is too short, its checksum differs,
+// its protobuf can't be read, it points to a key that its tables do not have, or it has no user record at all. Then it is plain data, to be
+// delivered as it is.
+func Split(data []byte) (aggregated *Aggregate, ok bool) {
 	if !MayBeAggregated(data) || len(data) <= len(magic)+digestSize {
 		return nil, false
 	}
@@ -52,15 +60,15 @@ func Split(data []byte) (records []UserRecord, ok bool) {
 	if sum := md5.Sum(body); !bytes.Equal(sum[:], digest) { //nolint:gosec // the format's checksum
 		return nil, false
 	}
-	var a aggregate
+	var a message
 	if !a.read(body) || len(a.records) == 0 {
 		return nil, false
 	}
 	return a.resolve()
 }
 
-// aggregate is an AggregatedRecord as it was read. The tables may come after the records that point into them.
-type aggregate struct {
+// message is an AggregatedRecord as it was read. The tables may come after the records that point into them.
+type message struct {
 	keys, hashKeys []string
 	records        []record
 }
@@ -83,7 +91,7 @@ const (
 	fieldData    = 3
 )
 
-func (a *aggregate) read(body []byte) bool {
+func (a *message) read(body []byte) bool {
 	return eachField(body, func(number int, _ uint64, value []byte, isBytes bool) bool {
 		if !isBytes {
 			return true // a field of another type than it should have is an unknown one
@@ -121,16 +129,23 @@ func (r *record) read(body []byte) bool {
 	return ok && r.hasKey && r.hasData
 }
 
-func (a *aggregate) resolve() ([]UserRecord, bool) {
-	out := make([]UserRecord, len(a.records))
+// inHashKeys marks a place in the table of explicit hash keys; others are in that of partition keys.
+const inHashKeys = 1 << 63
+
+func (a *message) resolve() (*Aggregate, bool) {
+	out := &Aggregate{Users: make([]UserRecord, len(a.records)), from: make([]uint64, len(a.records))}
 	for i := range a.records {
 		r := &a.records[i]
 		if r.key >= uint64(len(a.keys)) || (r.hasHashKey && r.hashKey >= uint64(len(a.hashKeys))) {
 			return nil, false
 		}
-		out[i] = UserRecord{PartitionKey: a.keys[r.key], Data: r.data}
+		u := &out.Users[i]
+		u.PartitionKey, u.Data, out.from[i] = a.keys[r.key], r.data, r.key
 		if r.hasHashKey {
-			out[i].ExplicitHashKey = a.hashKeys[r.hashKey]
+			u.ExplicitHashKey = a.hashKeys[r.hashKey]
+			if _, err := ParseHash(u.ExplicitHashKey); err == nil {
+				out.from[i] = r.hashKey | inHashKeys
+			}
 		}
 	}
 	return out, true
