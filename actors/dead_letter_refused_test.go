@@ -17,6 +17,7 @@ import (
 func TestDeadLetterThatIsRefused(t *testing.T) {
 	for name, data := range map[string]func(t *testing.T) []byte{
 		"key too long": func(t *testing.T) []byte {
+			t.Helper()
 			return kpltest.Aggregate(t, kpl.UserRecord{PartitionKey: strings.Repeat("k", 300), Data: []byte("poison")})
 		},
 		"too large": func(*testing.T) []byte { return make([]byte, 2000) },

@@ -358,8 +358,7 @@ func TestStartInTheFuture(t *testing.T) {
 			}
 			publishTo(t, n, stream, "2")
 			require.Eventually(t, func() bool {
-				all := got.all()
-				return len(all) > 0 && string(all[len(all)-1].Data()) == "to 2"
+				return slices.Contains(payloads(got.all()), "to 2")
 			}, patience, time.Millisecond)
 			n.shutdown(t)
 			for _, d := range got.all() {
