@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -39,6 +43,10 @@ type consumeCmd struct {
 	RenewEvery      *time.Duration `placeholder:"DURATION" help:"Pause between renewals of leases. Default: 3/10 of --lease-ttl."`
 	ListEvery       *time.Duration `placeholder:"DURATION" help:"Pause between listings of the stream's shards. Default: 10s."`
 	ShutdownTimeout time.Duration  `default:"30s" placeholder:"DURATION" help:"How long what was begun may take at the end (${default})."`
+
+	// EndWithStdin is for the consumer of a demo: the end of its standard input, which comes also when the demo is killed, ends it in order,
+	// and its leases, which nobody will want again, are removed then.
+	EndWithStdin bool `hidden:""`
 }
 
 const (
@@ -119,6 +127,14 @@ func (c *consumeCmd) descriptor() *messages.StreamDescriptor {
 
 // Run implements the command.
 func (c *consumeCmd) Run(a *app) (err error) {
+	if c.EndWithStdin {
+		ended := a.endWithStdin()
+		defer func() {
+			if ended.Err() != nil {
+				c.removeLeases()
+			}
+		}()
+	}
 	options := []protokinesis.Option{
 		protokinesis.WithTimings(c.timings()), protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: int(c.ReadRate)}),
 	}
@@ -147,6 +163,27 @@ func (c *consumeCmd) Run(a *app) (err error) {
 		return a.unlessInterrupted(err)
 	}
 	return c.consume(a, n)
+}
+
+// endWithStdin makes the end of standard input end the command in order, as a signal does. The context returned ends with it.
+func (a *app) endWithStdin() context.Context {
+	stdin, end := context.WithCancel(context.WithoutCancel(a.ctx))
+	var cancel context.CancelFunc
+	a.ctx, cancel = context.WithCancel(a.ctx)
+	context.AfterFunc(stdin, cancel)
+	go func() {
+		_, _ = io.Copy(io.Discard, a.stdin) // if it can't be read, it has ended
+		end()
+	}()
+	return stdin
+}
+
+// removeLeases removes the lease file, and its folder if nothing else is in it.
+func (c *consumeCmd) removeLeases() {
+	if c.LeaseStore.path != "" {
+		_ = os.Remove(c.LeaseStore.path)
+		_ = os.Remove(filepath.Dir(c.LeaseStore.path))
+	}
 }
 
 func (c *consumeCmd) consume(a *app, n *node) error {
