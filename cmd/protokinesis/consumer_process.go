@@ -6,25 +6,39 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
+	"time"
 )
 
 // consumerProcess runs "protokinesis consume" of a demo's stream, so that it can be killed. Its checkpoints are in a file, and what it prints is
 // what it has handled: each line goes into the ledger.
+//
+// It ends in order when its standard input does, whether the demo closes that or dies. Unlike a signal that can't come too early, and every system
+// has it. Then it removes its file, too; so the folder stays only if the demo is killed just when no consumer runs.
 type consumerProcess struct {
 	demo   *demo
 	folder string
+	groups processGroups
+	first  bool
 
-	cmd     *exec.Cmd
-	first   bool
-	reading sync.WaitGroup
-	lines   chan struct{} // one token when something was printed since the start
-	mu      sync.Mutex
-	readErr error
+	life *consumerLife // nil: none runs
 }
+
+// consumerLife is one process, from its start to its end.
+type consumerLife struct {
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	printed chan struct{} // one token when something was printed
+	ended   chan struct{} // closed when the process has ended and all that it had printed is in the ledger
+	// Set when it has ended.
+	exit, output error
+}
+
+// consumerPatience is how long a consumer may take to end in order; it has a time limit of its own.
+const consumerPatience = demoShutdown + 5*time.Second
 
 func newConsumerProcess(d *demo) (*consumerProcess, error) {
 	folder, err := os.MkdirTemp("", "protokinesis-demo-")
@@ -42,47 +56,55 @@ func (c *consumerProcess) start(ctx context.Context) error {
 	}
 	args := []string{
 		"consume", demoStream, "--endpoint", c.demo.server.URL(), "--test-credentials", "--log-level", c.demo.app.LogLevel,
-		"--lease-store", fileScheme + filepath.Join(c.folder, "leases"), "--output", formatJSON,
-		"--poll-interval", demoPoll.String(), "--read-rate", "off", "--list-every", "1s",
+		"--lease-store", fileScheme + filepath.Join(c.folder, "leases"), "--output", formatJSON, "--end-with-stdin",
+		"--poll-interval", demoPoll.String(), "--read-rate", "off", "--list-every", "1s", "--shutdown-timeout", demoShutdown.String(),
 	}
 	if c.first {
 		args = append(args, "--from", "horizon")
 	}
 	c.first = false
-	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), program, args...) //nolint:gosec // ourselves
-	ownGroup(c.cmd)                                                           // Ctrl-C is for the demo, which ends it in order
-	c.cmd.Stderr = c.demo.app.stderr
-	out, err := c.cmd.StdoutPipe()
+	l := &consumerLife{printed: make(chan struct{}, 1), ended: make(chan struct{})}
+	l.cmd = exec.CommandContext(context.WithoutCancel(ctx), program, args...) //nolint:gosec // ourselves
+	l.cmd.Stderr = c.demo.app.stderr
+	if l.stdin, err = l.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := l.cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := c.cmd.Start(); err != nil {
+	if err := c.groups.start(l.cmd); err != nil { // Ctrl-C is for the demo, which ends it in order
 		return fmt.Errorf("the consumer can't be started: %w", err)
 	}
-	c.lines = make(chan struct{}, 1)
-	c.reading.Go(func() { c.read(bufio.NewScanner(out), c.lines) })
+	go func() {
+		defer close(l.ended)
+		l.output = l.read(out, c.demo.ledger)
+		_ = out.Close() // if a line could not be read, the process must not hang at the next
+		l.exit = c.groups.wait(l.cmd)
+	}()
+	c.life = l
 	return nil
 }
 
 // read puts what is printed into the ledger. A last line that was cut short by a kill is none: its record was not handled.
-func (c *consumerProcess) read(in *bufio.Scanner, lines chan<- struct{}) {
+func (l *consumerLife) read(out io.Reader, into *ledger) (failed error) {
+	in := bufio.NewScanner(out)
 	in.Buffer(nil, 4*maxLine)
 	in.Split(wholeLines)
 	for in.Scan() {
 		var r jsonRecord
 		if err := json.Unmarshal(in.Bytes(), &r); err != nil {
-			c.mu.Lock()
-			c.readErr = fmt.Errorf("the consumer printed %q: %w", in.Text(), err)
-			c.mu.Unlock()
+			failed = fmt.Errorf("the consumer printed %q: %w", in.Text(), err)
 			continue
 		}
-		c.demo.ledger.isDelivered(r.PartitionKey, []byte(r.Data))
-		c.demo.ledger.isAcked()
+		into.isDelivered(r.PartitionKey, []byte(r.Data))
+		into.isAcked()
 		select {
-		case lines <- struct{}{}:
+		case l.printed <- struct{}{}:
 		default:
 		}
 	}
+	return errors.Join(failed, in.Err())
 }
 
 // wholeLines is a bufio.SplitFunc for lines that end.
@@ -94,41 +116,67 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return advance, token, err
 }
 
-// printed waits until the process has printed something.
+// printed waits until the process has printed something. It need not, if all there is had come before it was started.
 func (c *consumerProcess) printed(ctx context.Context) error {
+	stalled := time.NewTimer(demoStalled)
+	defer stalled.Stop()
 	select {
-	case <-c.lines:
+	case <-c.life.printed:
+		return nil
+	case <-c.life.ended:
+		return c.life.tooEarly()
+	case <-stalled.C:
+		if t, _ := c.demo.ledger.now(); t.lost > 0 {
+			return fmt.Errorf("the consumer printed nothing for %v", demoStalled)
+		}
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// kill ends the process as a power cut does, and waits until what it had printed is in the ledger.
-func (c *consumerProcess) kill() error {
-	if err := c.cmd.Process.Kill(); err != nil {
-		return err
-	}
-	c.reading.Wait()
-	if err := c.cmd.Wait(); err == nil {
-		return errors.New("the consumer ended before it was killed")
-	}
-	return nil
+// tooEarly is the error of a process that has ended by itself.
+func (l *consumerLife) tooEarly() error {
+	return errors.Join(fmt.Errorf("the consumer ended by itself: %v", l.cmd.ProcessState), l.output)
 }
 
-// close ends the process in order.
+// kill ends the process as a power cut does, and waits until what it had printed is in the ledger.
+func (c *consumerProcess) kill() error {
+	l := c.life
+	killErr := l.cmd.Process.Kill()
+	if killErr != nil && !errors.Is(killErr, os.ErrProcessDone) {
+		return fmt.Errorf("the consumer can't be killed: %w", killErr)
+	}
+	<-l.ended
+	c.life = nil
+	if killErr != nil || !wasKilled(l.cmd.ProcessState) {
+		return l.tooEarly()
+	}
+	return l.output
+}
+
+// close ends the process in order, and removes what it leaves behind.
 func (c *consumerProcess) close() error {
 	defer func() { _ = os.RemoveAll(c.folder) }()
-	if c.cmd == nil || c.cmd.Process == nil {
+	if c.life == nil {
 		return nil
 	}
-	_ = c.cmd.Process.Signal(os.Interrupt) // it fails only if the process has ended
-	c.reading.Wait()
-	err := c.cmd.Wait()
+	l := c.life
+	c.life = nil
+	_ = l.stdin.Close() // it fails only if the process has ended
+	late := time.NewTimer(consumerPatience)
+	defer late.Stop()
+	var err error
+	select {
+	case <-l.ended:
+		err = l.exit
+	case <-late.C:
+		_ = l.cmd.Process.Kill() // likewise
+		<-l.ended
+		err = fmt.Errorf("it did not end within %v, and was killed", consumerPatience)
+	}
 	if err != nil {
 		err = fmt.Errorf("the consumer failed: %w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return errors.Join(err, c.readErr)
+	return errors.Join(err, l.output)
 }

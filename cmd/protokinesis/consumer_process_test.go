@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis/test/kinesistest"
 )
 
 // The end of standard input ends a consumer of a demo in order, whatever it is at, and its leases go with it.
@@ -33,4 +37,33 @@ func TestConsumeEndsWithStdin(t *testing.T) {
 	require.Equal(t, exitDone, code, stderr.String())
 	require.NotEmpty(t, stdout.String())
 	require.NoDirExists(t, folder)
+}
+
+// A consumer that ends by itself is noticed, before it has printed anything and instead of being killed.
+func TestConsumerProcessThatEndsByItself(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	server := kinesistest.Start(t) // without the stream, so that it fails
+	d := &demo{demoCmd: &demoCmd{}, server: server, ledger: newLedger(1, 1), app: &app{stderr: io.Discard}}
+	d.app.LogLevel = "error"
+	c, err := newConsumerProcess(d)
+	require.NoError(t, err)
+	defer func() { _ = c.close() }()
+	require.NoError(t, c.start(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.EqualError(t, c.printed(ctx), "the consumer ended by itself: exit status 1")
+	require.EqualError(t, c.kill(), "the consumer ended by itself: exit status 1")
+	require.NoError(t, c.start(t.Context()))
+	<-c.life.ended
+	require.ErrorContains(t, c.close(), "the consumer failed: exit status 1")
+	require.NoDirExists(t, c.folder)
+}
+
+// Only a kill is a kill.
+func TestWasKilled(t *testing.T) {
+	for command, want := range map[string]bool{"exit 0": false, "exit 1": false, "kill -TERM $$": false, "kill -KILL $$": true} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+		_ = cmd.Run() // the state says it
+		require.Equal(t, want, wasKilled(cmd.ProcessState), command)
+	}
 }

@@ -48,6 +48,18 @@ func TestDemoChaos(t *testing.T) {
 	require.Positive(t, got.Chaos.Throttles+got.Chaos.InternalErrors+got.Chaos.Resets+got.Chaos.ExpiredIterators)
 }
 
+// A consumer that has only just been started when everything has come is ended in order, too.
+func TestDemoChaosOfOneRecord(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	r := cliRun(t, "", "demo", "--chaos", "--json", "--log-level", "error", "--records", "1")
+	require.Equal(t, exitDone, r.code, r.stderr)
+	var got demoResult
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &got))
+	require.Equal(t, 1, got.Published)
+	require.Zero(t, got.Lost)
+	require.Equal(t, 2, got.Chaos.Kills)
+}
+
 func TestLinesThatWereCutShortAreLeftOut(t *testing.T) {
 	in := bufio.NewScanner(strings.NewReader("one\ntwo\r\n\nthr"))
 	in.Split(wholeLines)

@@ -56,19 +56,28 @@ type processGroups struct {
 }
 
 func (g *processGroups) run(cmd *exec.Cmd) error {
-	ownGroup(cmd)
-	g.mu.Lock()
-	err := cmd.Start()
-	if err == nil {
-		if g.running == nil {
-			g.running = make(map[int]bool)
-		}
-		g.running[cmd.Process.Pid] = true
-	}
-	g.mu.Unlock()
-	if err != nil {
+	if err := g.start(cmd); err != nil {
 		return err
 	}
+	return g.wait(cmd)
+}
+
+func (g *processGroups) start(cmd *exec.Cmd) error {
+	ownGroup(cmd)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if g.running == nil {
+		g.running = make(map[int]bool)
+	}
+	g.running[cmd.Process.Pid] = true
+	return nil
+}
+
+// wait is called once for each command that was started.
+func (g *processGroups) wait(cmd *exec.Cmd) error {
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()

@@ -16,6 +16,12 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
+// wasKilled is whether a process ended as one that was killed does.
+func wasKilled(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
 // dieTogether sees to it that the signal after the one that ended ctx, which ends the program at once, ends its commands too: in groups
 // of their own they would go on. It stops doing so when stop is called.
 func (g *processGroups) dieTogether(ctx context.Context) (stop func()) {
