@@ -331,19 +331,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	s.fill(1, 1, 1)
 	p := s.start(eager("consume", "s", "--from", "horizon", "--log-level", "info", "--exec", `echo hangs >&2; sleep 1000`)...)
 	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), "hangs") }, patience, time.Millisecond)
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	// Until the first signal is seen to, a second one is the same signal.
-	done := make(chan int, 1)
-	go func() { done <- p.wait() }()
-	for {
-		select {
-		case code := <-done:
-			require.Equal(t, -1, code)
-			return
-		case <-time.After(10 * time.Millisecond):
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-		}
-	}
+	require.Equal(t, -1, p.insist(syscall.SIGTERM))
 }
 
 func TestBrokenPipe(t *testing.T) {

@@ -45,8 +45,13 @@ func newConsumerProcess(d *demo) (*consumerProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &consumerProcess{demo: d, folder: folder, first: true}, nil
+	c := &consumerProcess{demo: d, folder: folder, first: true}
+	c.groups.last = c.clean
+	return c, nil
 }
+
+// clean removes what the processes leave behind.
+func (c *consumerProcess) clean() { _ = os.RemoveAll(c.folder) }
 
 // start starts the process. It reads from the horizon; the next one goes on where the one before it was.
 func (c *consumerProcess) start(ctx context.Context) error {
@@ -155,9 +160,9 @@ func (c *consumerProcess) kill() error {
 	return l.output
 }
 
-// close ends the process in order, and removes what it leaves behind.
+// close ends the process in order and cleans up.
 func (c *consumerProcess) close() error {
-	defer func() { _ = os.RemoveAll(c.folder) }()
+	defer c.clean()
 	if c.life == nil {
 		return nil
 	}

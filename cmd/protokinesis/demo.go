@@ -150,6 +150,7 @@ func (d *demo) workInChaos(view *view) error {
 	if err != nil {
 		return err
 	}
+	defer consumer.groups.dieTogether(d.app.ctx)()
 	if err := consumer.start(d.app.ctx); err != nil {
 		return errors.Join(err, consumer.close())
 	}

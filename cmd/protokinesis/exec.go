@@ -53,6 +53,8 @@ func (e *executor) run(ctx context.Context, records []*messages.Delivery, attemp
 type processGroups struct {
 	mu      sync.Mutex
 	running map[int]bool // by the leader's id
+
+	last func() // unless nil, what dieTogether does after it has killed them
 }
 
 func (g *processGroups) run(cmd *exec.Cmd) error {

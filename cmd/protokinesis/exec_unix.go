@@ -37,6 +37,9 @@ func (g *processGroups) dieTogether(ctx context.Context) (stop func()) {
 			for leader := range g.running {
 				_ = syscall.Kill(-leader, syscall.SIGKILL)
 			}
+			if g.last != nil {
+				g.last()
+			}
 			signal.Reset(s)
 			_ = syscall.Kill(os.Getpid(), s.(syscall.Signal)) //nolint:forcetypeassert // what is asked for is of that type
 		}

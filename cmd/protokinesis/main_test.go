@@ -134,17 +134,26 @@ type process struct {
 // start starts the program as a process.
 func (s *service) start(args ...string) *process {
 	s.t.Helper()
-	p := &process{t: s.t, stderr: &buffer{}}
-	p.cmd = exec.CommandContext(s.t.Context(), os.Args[0], s.args(args)...)      //nolint:gosec // it is this program
+	return startProgram(s.t, nil, s.args(args)...)
+}
+
+// startProgram starts the program as a process that has open, unless nil, as its file 3.
+func startProgram(t *testing.T, open *os.File, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, stderr: &buffer{}}
+	p.cmd = exec.CommandContext(t.Context(), os.Args[0], args...)                //nolint:gosec // it is this program
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0") // which is a second
 	p.cmd.Stderr = p.stderr
 	p.cmd.WaitDelay = patience // a command it left behind keeps the pipe open
+	if open != nil {
+		p.cmd.ExtraFiles = []*os.File{open}
+	}
 	read, write, err := os.Pipe()
-	require.NoError(s.t, err)
+	require.NoError(t, err)
 	p.cmd.Stdout, p.stdout = write, read
-	require.NoError(s.t, p.cmd.Start())
-	require.NoError(s.t, write.Close())
-	s.t.Cleanup(func() { _ = read.Close() })
+	require.NoError(t, p.cmd.Start())
+	require.NoError(t, write.Close())
+	t.Cleanup(func() { _ = read.Close() })
 	return p
 }
 
@@ -187,6 +196,28 @@ func (p *process) wait() int {
 		p.t.Fatalf("the process did not end; its errors: %s", p.stderr)
 	}
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// end sends one signal and returns what wait does.
+func (p *process) end(s os.Signal) int {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(s))
+	return p.wait()
+}
+
+// insist sends a signal until the process has ended, and returns what wait does: until the first signal is seen to, a second one is the same.
+func (p *process) insist(s os.Signal) int {
+	p.t.Helper()
+	done := make(chan int, 1)
+	go func() { done <- p.wait() }()
+	for {
+		_ = p.cmd.Process.Signal(s)
+		select {
+		case code := <-done:
+			return code
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // buffer is a bytes.Buffer for many goroutines.
