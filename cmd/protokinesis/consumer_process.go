@@ -16,13 +16,15 @@ import (
 // consumerProcess runs "protokinesis consume" of a demo's stream, so that it can be killed. Its checkpoints are in a file, and what it prints is
 // what it has handled: each line goes into the ledger.
 //
-// It ends in order when its standard input does, whether the demo closes that or dies. Unlike a signal that can't come too early, and every system
-// has it. Then it removes its file, too; so the folder stays only if the demo is killed just when no consumer runs.
+// It ends in order when its standard input does, whether the demo closes that or dies. Unlike a signal that can't come too early, and it is
+// the same on every system. It removes its file then, too; so the folder stays only if the demo is killed just when no consumer runs.
 type consumerProcess struct {
 	demo   *demo
 	folder string
 	groups processGroups
 	first  bool
+	// patience is how long a process may take to end in order.
+	patience time.Duration
 
 	life *consumerLife // nil: none runs
 }
@@ -37,7 +39,7 @@ type consumerLife struct {
 	exit, output error
 }
 
-// consumerPatience is how long a consumer may take to end in order; it has a time limit of its own.
+// consumerPatience is more than the consumer's own time limit.
 const consumerPatience = demoShutdown + 5*time.Second
 
 func newConsumerProcess(d *demo) (*consumerProcess, error) {
@@ -45,7 +47,7 @@ func newConsumerProcess(d *demo) (*consumerProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &consumerProcess{demo: d, folder: folder, first: true}
+	c := &consumerProcess{demo: d, folder: folder, first: true, patience: consumerPatience}
 	c.groups.last = c.clean
 	return c, nil
 }
@@ -169,7 +171,7 @@ func (c *consumerProcess) close() error {
 	l := c.life
 	c.life = nil
 	_ = l.stdin.Close() // it fails only if the process has ended
-	late := time.NewTimer(consumerPatience)
+	late := time.NewTimer(c.patience)
 	defer late.Stop()
 	var err error
 	select {
@@ -178,7 +180,7 @@ func (c *consumerProcess) close() error {
 	case <-late.C:
 		_ = l.cmd.Process.Kill() // likewise
 		<-l.ended
-		err = fmt.Errorf("it did not end within %v, and was killed", consumerPatience)
+		err = fmt.Errorf("it did not end within %v, and was killed", c.patience)
 	}
 	if err != nil {
 		err = fmt.Errorf("the consumer failed: %w", err)
