@@ -25,6 +25,8 @@ type auditState struct {
 	// lacking counts the listings in a row that lacked something: holeKey, or a shard that was lost.
 	lacking map[string]int
 	told    map[string]bool
+	// absent counts the listings in a row that lacked a shard whose children wait for it. Unlike lacking, holes do not matter: they may stay.
+	absent map[string]int
 }
 
 // holeKey stands for hash keys without a shard; no shard has this name.
@@ -54,6 +56,8 @@ func (co *coordinator) audit(c actor.Context, m scanned) {
 		lacking[lease.Shard] = st.lacking[lease.Shard] + 1
 	}
 	st.lacking = lacking
+	doubted, believed := st.countAbsent(l)
+	missed = missed || doubted
 	for _, n := range lacking {
 		missed = missed || n <= auditGrace
 	}
@@ -71,6 +75,38 @@ func (co *coordinator) audit(c actor.Context, m scanned) {
 			co.tellMissing(c, lease.Shard, co.lostError(lease))
 		}
 	}
+	if believed {
+		co.reconcile(c) // the children start now
+	}
+}
+
+// countAbsent counts the listings in a row that lacked a parent which is leased and not finished. It reports whether there is one that may
+// only have been left out by mistake, and whether it is believed of one by now that it is gone.
+func (st *auditState) countAbsent(l *lineage) (doubted, believed bool) {
+	absent := make(map[string]int)
+	for _, s := range l.shards {
+		for _, parent := range s.parents {
+			_, listed := l.shards[parent]
+			row, leased := l.leases[parent]
+			if listed || !leased || row.Seek != l.state.Seek || row.Checkpoint.IsShardEnd() || absent[parent] > 0 {
+				continue
+			}
+			absent[parent] = st.absent[parent] + 1
+			doubted = doubted || absent[parent] <= auditGrace
+			believed = believed || absent[parent] == auditGrace+1
+		}
+	}
+	st.absent = absent
+	return doubted, believed
+}
+
+// isAbsent: the row is of a shard that is not listed and may be all the same. That is believed to be gone when it was missing from a few
+// listings in a row and nobody reads it.
+func (co *coordinator) isAbsent(row leasestore.Lease, now time.Time) bool {
+	if row.Seek != co.state.Seek || row.Checkpoint.IsShardEnd() {
+		return false
+	}
+	return co.audits.absent[row.Shard] <= auditGrace || !co.observer.Free(row, now)
 }
 
 func (co *coordinator) tellMissing(c actor.Context, key string, e *Error) {

@@ -284,7 +284,8 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 // are about to be moved (moving).
 func (co *coordinator) decide(moving bool) map[string]decision {
 	l := newLineage(nil, nil, co.state, co.state.Tip && (co.state.Version == 0 || (moving && !co.follows)))
-	l.relaxed, l.assumed = co.how.relaxed, make(map[string]bool)
+	l.relaxed, l.assumed, l.absent = co.how.relaxed, make(map[string]bool), make(map[string]bool)
+	now := time.Now()
 	for id, s := range co.shards {
 		l.shards[id] = s.shard
 		lease := s.asLeased()
@@ -300,6 +301,7 @@ func (co *coordinator) decide(moving bool) map[string]decision {
 	for id, row := range co.rows {
 		if _, listed := l.shards[id]; !listed {
 			l.leases[id] = row
+			l.absent[id] = co.isAbsent(row, now)
 		}
 	}
 	return l.decide()
@@ -343,7 +345,8 @@ func (co *coordinator) soon(d time.Duration) {
 	}
 }
 
-// scheduleScans arms the next listing and, while some shard could be taken from another node, the next look at the leases.
+// scheduleScans arms the next listing and, while some shard could be taken from another node or waits for what another does, the next look at
+// the leases.
 func (co *coordinator) scheduleScans() {
 	if !co.timers.armed(timerList) {
 		pause := spread(co.cfg.Timings.ListEvery)
@@ -353,7 +356,7 @@ func (co *coordinator) scheduleScans() {
 		co.timers.set(timerList, pause)
 	}
 	for _, s := range co.shards {
-		if s.decision.verdict == verdictStart && s.reader == nil {
+		if s.reader == nil && (s.decision.verdict == verdictStart || s.decision.look) {
 			if !co.timers.armed(timerScan) {
 				co.timers.set(timerScan, co.cfg.Timings.RenewEvery)
 			}

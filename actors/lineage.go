@@ -39,6 +39,8 @@ type decision struct {
 	// tip: the shard is opened at the tip for the first time. start is the instant that is stored for it; the
 	// first iterator, and only that, may be asked for as LATEST.
 	tip bool
+	// look: what it waits for is seen in the leases only.
+	look bool
 }
 
 // lineage is what decide looks at: a complete listing, the leases, and the stream's state.
@@ -53,6 +55,8 @@ type lineage struct {
 	relaxed bool
 	// assumed are shards whose lease is taken for granted, as a reader is about to acquire it, and not seen yet.
 	assumed map[string]bool
+	// absent are shards that are leased and not finished, and that the listing may lack by mistake: their children wait.
+	absent map[string]bool
 }
 
 func newLineage(shards []shard, leases []leasestore.Lease, state leasestore.StreamState, opening bool) *lineage {
@@ -74,7 +78,8 @@ func newLineage(shards []shard, leases []leasestore.Lease, state leasestore.Stre
 //   - A checkpoint of the current seek counts: SHARD_END is finished, anything else is where the shard goes on. At TRIM_HORIZON
 //     nothing of it has been read yet, so it waits for its parents like a new one.
 //   - A shard with a listed parent that is in scope waits until all such parents are finished, then starts at the
-//     oldest record: nothing written to it before its discovery is lost. A parent that is listed no more counts as finished.
+//     oldest record: nothing written to it before its discovery is lost. A parent that is listed no more counts as finished,
+//     unless it is absent.
 //   - Any other shard starts where the stream's state says: the position of the last stream-wide seek, or, when the application opens
 //     the stream for the first time, the tip for open shards. A shard closed by then is out of scope.
 //   - A shard without a checkpoint when others have one is the ancestor of one that was opened at the tip, and out of scope; or its
@@ -105,13 +110,16 @@ func (l *lineage) decideOne(s shard, out map[string]decision, leased map[string]
 		parent, listed := out[id]
 		if !listed {
 			row, had := l.leases[id]
+			if l.absent[id] && !l.relaxed {
+				return decision{verdict: verdictWait, look: true}
+			}
 			inherits = inherits || (had && row.Seek == l.state.Seek)
 			continue
 		}
 		switch parent.verdict {
 		case verdictStart, verdictWait:
 			if !l.mayStartBeside(id) {
-				return decision{verdict: verdictWait}
+				return decision{verdict: verdictWait, look: l.relaxed}
 			}
 			inherits = true
 		case verdictFinished:
