@@ -27,6 +27,10 @@ type auditState struct {
 	told    map[string]bool
 	// absent counts the listings in a row that lacked a shard whose children wait for it. Unlike lacking, holes do not matter: they may stay.
 	absent map[string]int
+	// whole counts the listings in a row that lacked nothing.
+	whole int
+	// retiredTo is the last shard whose lease was to be removed; the next turn begins after it.
+	retiredTo string
 }
 
 // holeKey stands for hash keys without a shard; no shard has this name.
@@ -64,7 +68,10 @@ func (co *coordinator) audit(c actor.Context, m scanned) {
 	if missed {
 		co.listDue = true
 		co.soon(spread(auditAgain))
-	} else if f.whole() {
+	}
+	if missed || !m.listed || !f.whole() {
+		st.whole = 0
+	} else if st.whole++; st.whole >= retireAfter {
 		co.retire(l)
 	}
 	if lacking[holeKey] > auditGrace && !m.updating {

@@ -13,13 +13,17 @@ import (
 	"github.com/protokinesis/protokinesis/leasestore"
 )
 
+// retireAfter is how many listings in a row have to lack nothing before leases are removed: one may lack shards that have not been read yet,
+// such as the children of a finished shard, and nothing else tells of them.
+const retireAfter = 3
+
 // retireMost bounds the leases that are removed after a listing: there is no hurry, and the reads of the service are shared.
 const retireMost = 10
 
 // retired is the result of removing leases.
 type retired struct{ shards []string }
 
-// retire removes leases of shards that were trimmed away long ago. l is what the last listing, which lacked nothing, and the leases say.
+// retire removes leases of shards that were trimmed away long ago. l is what the last listing and the leases say.
 func (co *coordinator) retire(l *lineage) {
 	if co.retiring {
 		return

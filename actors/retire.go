@@ -10,13 +10,14 @@ import (
 // retirable are the leases that nobody needs any more, ordered by shard. A lease outlives its shard, as the row that says how far the
 // shard was read, until
 //
-//   - the shard is listed no more; and the listing is whole, which is for the caller to know;
+//   - the shard is listed no more, by several listings in a row that lacked nothing that is known, which is for the caller to see to;
 //   - it was read to its end, or given up by a later seek, or isLost and told (the caller's as well);
 //   - all its children that are listed, or leased, have been read from. Until then decide may have to know that they inherit from a
-//     shard in scope. Children that are neither have been trimmed away.
+//     shard in scope. A child that is neither has been trimmed away, or all these listings lacked it: a closed child leaves no hole when
+//     its own children are listed.
 //
-// A node that still has an old listing, or gets one, finds the shard without a lease. The worst it can do is to make the row anew: of the
-// shard there is nothing left to read, and its children go on where their leases say.
+// A node that still has an old listing, or gets one, finds the shard without a lease, and makes the row anew: of the shard there is nothing
+// left to read, and its children go on where their leases say.
 func (l *lineage) retirable(toldLost map[string]bool) (done []leasestore.Lease) {
 	if len(l.shards) == 0 || l.state.Version == 0 {
 		return nil
