@@ -78,15 +78,20 @@ func (co *coordinator) firstPass(c actor.Context, m scanned) {
 	if co.checkPast(c, m) {
 		return
 	}
-	if at := co.how.startAt; at != nil && !co.opened {
-		if sequence := at.GetSequence(); sequence != nil {
-			co.startAtSequence(c, sequence)
-			return
-		}
+	co.startWhereAsked(c)
+}
+
+// startWhereAsked begins with start_at, when the subscription opens for the first time and has one.
+func (co *coordinator) startWhereAsked(c actor.Context) {
+	at := co.how.startAt
+	switch {
+	case at == nil, co.opened:
+		co.startFirst(c)
+	case at.GetSequence() != nil:
+		co.startAtSequence(c, at.GetSequence())
+	default:
 		co.saveSeek(at)
-		return
 	}
-	co.startFirst(c)
 }
 
 // startAtSequence makes the position of one shard what start_at says, if the service accepts it.
@@ -173,21 +178,21 @@ func (co *coordinator) checkFirstPass(c actor.Context) {
 		return
 	}
 	if co.state.Version == 0 {
-		co.saveState(co.state, false)
+		co.saveState(co.state)
 		return
 	}
 	co.open(c)
 }
 
 // saveState stores the stream's state; another node may have done it first, and then its state is ours.
-func (co *coordinator) saveState(state leasestore.StreamState, seek bool) {
+func (co *coordinator) saveState(state leasestore.StreamState) {
 	store := co.store
 	co.fx.run(co.cfg.Timings.LeaseTTL, func(ctx context.Context) any {
 		saved, err := store.SaveState(ctx, state)
-		if errors.Is(err, leasestore.ErrFenced) && !seek {
+		if errors.Is(err, leasestore.ErrFenced) {
 			saved, err = store.State(ctx, state.Stream)
 		}
-		return stateSaved{state: saved, err: err, seek: seek}
+		return stateSaved{state: saved, err: err}
 	})
 }
 
@@ -205,7 +210,7 @@ func (co *coordinator) onStateSaved(c actor.Context, m stateSaved) {
 	}
 	co.state = m.state
 	if co.awaited == nil { // the first pass has still to begin
-		co.startFirst(c)
+		co.startWhereAsked(c)
 		return
 	}
 	co.open(c)

@@ -149,7 +149,7 @@ func (co *coordinator) checkPast(c actor.Context, m scanned) bool {
 	}
 	co.log().Warn("the stream was created again since its leases were written: starting over at its oldest record", slog.String("before", past.String()))
 	co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.TrimHorizon()}
-	co.saveState(co.state, false)
+	co.saveState(co.state)
 	return true
 }
 

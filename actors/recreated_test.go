@@ -206,3 +206,43 @@ func TestALostPageIsNoOtherStream(t *testing.T) {
 		}
 	})
 }
+
+// S1: start_at names a record of the new stream: it holds though the stream starts over.
+func TestStartAtASequenceOfARecreatedStream(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(horizon)
+		w.acked()
+		w.put("k", "old")
+		time.Sleep(3 * time.Second)
+		w.shutdown()
+		w.recreate(1, time.Second, "a")
+		_, sequence, err := w.service.Put(testStream, "k", []byte("b"))
+		require.NoError(w.t, err)
+		w.subscribe(resetting, func(d *messages.StreamDescriptor) {
+			d.StartAt = &messages.Position{At: &messages.Position_Sequence{Sequence: &messages.Sequence{ShardId: shardName(0), SequenceNumber: sequence}}}
+		})
+		time.Sleep(time.Minute)
+		got, _ := w.received()
+		require.Equal(w.t, []string{"b"}, got)
+	})
+}
+
+// S1: start_at names a shard that the new stream does not have: that is told, as ever.
+func TestStartAtASequenceOfAnUnknownShardOfARecreatedStream(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(horizon)
+		w.acked()
+		w.put("k", "old")
+		time.Sleep(3 * time.Second)
+		w.shutdown()
+		w.recreate(1, time.Second, "a")
+		d := &messages.StreamDescriptor{Name: testStream, OnRecreated: messages.OnRecreated_ON_RECREATED_RESET}
+		d.StartAt = &messages.Position{At: &messages.Position_Sequence{Sequence: &messages.Sequence{ShardId: shardName(7), SequenceNumber: "1"}}}
+		w.me.Request(w.broker, &messages.Subscribe{Stream: d, Subscriber: w.sub.PID()})
+		var e probe.Envelope
+		for ok := false; !ok; e, ok = w.me.TryReceive() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.IsType(w.t, &messages.Error{}, e.Message)
+	})
+}
