@@ -65,11 +65,15 @@ func sameStream(spelling string, ref streamRef) bool {
 // onIdentified: a coordinator knows which stream it is, and asks whether it may read it.
 func (b *broker) onIdentified(c actor.Context, m streamIdentified) {
 	own := b.subscriptions[m.coordinator.Id]
-	if own == nil {
+	if own == nil { // it had ended when it panicked
+		e := notConnected(messages.BrokerState_BROKER_STATE_CLOSED)
+		e.Stream, e.Text = m.stream.Name, "the subscription has ended"
+		c.Send(m.coordinator, streamClaimed{err: e})
 		return
 	}
 	for _, s := range b.subscriptions {
-		if s != own && s.stream == m.stream {
+		// By name: one that was created again is another stream, but whoever reads the one of before may not know yet.
+		if s != own && s.stream.Name == m.stream.Name {
 			c.Send(m.coordinator, streamClaimed{err: alreadyRead(own.spelling)})
 			return
 		}

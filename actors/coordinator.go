@@ -47,27 +47,27 @@ type coordinator struct {
 	opened   bool // this or an earlier incarnation has told the broker
 	live     bool // this incarnation's first pass is done
 
-	found    streamFound
-	state    leasestore.StreamState
-	observer *leasestore.Observer
-	shards   map[string]*shardInfo
-	rows     map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
-	moving   bool                        // a seek's position is stored, and readers are about to be moved there
-	follows  bool                        // it is another node's seek
-	movedTo  int64                       // the seek that the readers have been moved to
-	awaited  map[string]*Error           // first pass: shards whose reader has not reported; then their trouble
-	audits   auditState
-	retiring bool
-	soonAt   time.Time // when timerSoon fires, if armed
-	scanning bool
-	rescan   bool // look again when the scan under way is done
-	listDue  bool
-	listing  bool     // under way
-	unseen   *listing // the last, until a scan takes it in
-	listFail int
-	gone     bool // the stream was not there at the last look, and is waited for
-	again    bool // it was created again, and the readers of before are stopping
-	reopens  int  // tries in vain to open again
+	found      streamFound
+	state      leasestore.StreamState
+	observer   *leasestore.Observer
+	shards     map[string]*shardInfo
+	rows       map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
+	moving     bool                        // a seek's position is stored, and readers are about to be moved there
+	follows    bool                        // it is another node's seek
+	movedTo    int64                       // the seek that the readers have been moved to
+	awaited    map[string]*Error           // first pass: shards whose reader has not reported; then their trouble
+	audits     auditState
+	retiring   bool
+	soonAt     time.Time // when timerSoon fires, if armed
+	scanning   bool
+	rescan     bool // look again when the scan under way is done
+	listDue    bool
+	listing    bool     // under way
+	unseen     *listing // the last, until a scan takes it in
+	listFail   int
+	gone       bool // the stream was not there at the last look, and is waited for
+	recreating bool // it was created again, and the readers of before are stopping
+	reopens    int  // tries in vain to open again
 
 	seeks   seekState
 	status  gatherings
@@ -83,8 +83,14 @@ type coordinatorSpec struct {
 	how        reading
 	subscriber *actor.PID
 	deadline   time.Time
-	// restarted survives restarts: set once the subscription has been open. Only this actor's incarnations use it, one after another.
-	restarted *bool
+	// kept survives restarts. Only this actor's incarnations use it, one after another.
+	kept *keptState
+}
+
+// keptState is what one incarnation of a coordinator leaves to the next.
+type keptState struct {
+	opened bool   // the subscription has been open
+	fatal  *Error // what ended it, not told yet
 }
 
 // shardInfo is what is known of one shard.
@@ -153,7 +159,7 @@ const (
 )
 
 func coordinatorProps(spec coordinatorSpec, system *actor.ActorSystem) *actor.Props {
-	spec.restarted = new(bool)
+	spec.kept = new(keptState)
 	return props(spec.cfg, roleCoordinator, system, func() actor.Actor { return &coordinator{coordinatorSpec: spec} })
 }
 
@@ -162,10 +168,11 @@ func (co *coordinator) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		co.begin(c)
-	case *actor.Stopping, *actor.Restarting:
-		co.fx.stop()
-		co.timers.stop()
-		co.answerAllPending(c)
+	case *actor.Stopping:
+		co.endIncarnation(c)
+		co.tellFatal(c) // if it is stopped by force before the broker has forgotten it
+	case *actor.Restarting:
+		co.endIncarnation(c)
 	case *actor.Stopped:
 	case effectDone:
 		if result, ok := co.fx.result(m); ok {
@@ -193,8 +200,12 @@ func (co *coordinator) begin(c actor.Context) {
 	co.behavior = actor.NewBehavior()
 	co.forgetAll()
 	co.behavior.Become(co.opening)
-	co.opened = *co.restarted
+	co.opened = co.kept.opened
 	c.Watch(co.subscriber)
+	if co.kept.fatal != nil {
+		co.end(c, co.kept.fatal) // an incarnation of before had begun to
+		return
+	}
 	co.timers.set(timerOpenDeadline, time.Until(co.deadline))
 	if co.opened {
 		co.timers.cancel(timerOpenDeadline)
@@ -211,7 +222,8 @@ func (co *coordinator) forgetAll() {
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
 	co.shards, co.rows, co.audits = make(map[string]*shardInfo), nil, auditState{told: make(map[string]bool)}
 	co.state, co.movedTo, co.awaited = leasestore.StreamState{}, 0, nil
-	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.gone, co.again = false, false, false, nil, 0, false, false
+	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.gone, co.recreating = false, false, false, nil, 0, false, false
+	co.retiring = false
 }
 
 // opening: up to the answer to Subscribe.

@@ -13,7 +13,6 @@ type closingState struct {
 	begun      bool
 	askers     []closeRequest
 	unfinished []string
-	fatal      *Error // what ended it, to be told once the stream is free again
 	stopped    bool
 }
 
@@ -109,7 +108,7 @@ func (co *coordinator) finishClose(c actor.Context) {
 		ended.askers = append(ended.askers, asked{req.asker, req.unsubscribe.GetCorrelation()})
 	}
 	co.closing.askers = nil
-	if co.closing.fatal != nil {
+	if co.kept.fatal != nil {
 		c.Request(c.Parent(), ended)
 		return
 	}
@@ -119,16 +118,37 @@ func (co *coordinator) finishClose(c actor.Context) {
 
 // onForgotten: the broker has forgotten the subscription. Whoever hears what ended it may subscribe to the stream again at once.
 func (co *coordinator) onForgotten(c actor.Context) {
-	if co.closing.fatal != nil {
-		co.tell(c, co.closing.fatal, true)
-		co.closing.fatal = nil
-		co.stop(c)
+	if !co.tellFatal(c) {
+		return
 	}
+	for _, req := range co.closing.askers { // who came after the broker was told of the others
+		if req.asker != nil {
+			c.Send(req.asker, &messages.Unsubscribed{Unfinished: co.closing.unfinished, Correlation: req.unsubscribe.GetCorrelation()})
+		}
+	}
+	co.closing.askers = nil
+	co.stop(c)
+}
+
+// tellFatal tells what ended the subscription, once.
+func (co *coordinator) tellFatal(c actor.Context) bool {
+	e := co.kept.fatal
+	if e != nil {
+		co.tell(c, e, true)
+	}
+	co.kept.fatal = nil
+	return e != nil
 }
 
 func (co *coordinator) stop(c actor.Context) {
 	c.Unwatch(co.subscriber)
 	c.Stop(c.Self())
+}
+
+func (co *coordinator) endIncarnation(c actor.Context) {
+	co.fx.stop()
+	co.timers.stop()
+	co.answerAllPending(c)
 }
 
 // answerAllPending is for the end of an incarnation: whoever waits for an answer gets one.

@@ -235,7 +235,7 @@ func (co *coordinator) open(c actor.Context) {
 	}
 	co.awaited = nil
 	first := !co.opened
-	co.opened, *co.restarted, co.live, co.reopens = true, true, true, 0
+	co.opened, co.kept.opened, co.live, co.reopens = true, true, true, 0
 	co.log().Info("subscription open", slog.Int("shards", len(co.shards)), slog.Int("read_here", len(done.shards)))
 	if first {
 		c.Send(c.Parent(), done)
@@ -272,7 +272,7 @@ func (co *coordinator) ordered() []*shardInfo {
 // fail ends a subscription that could not be opened, or that can't go on. One that was open, and opens again after a panic or because its stream is another,
 // goes on trying unless that is of no use.
 func (co *coordinator) fail(c actor.Context, e *Error) {
-	useless := e.Kind == messages.ErrorKind_ERROR_KIND_INVALID || (classify(e) == failureNotFound && !co.resets())
+	useless := e.Kind == messages.ErrorKind_ERROR_KIND_INVALID || e.Kind == messages.ErrorKind_ERROR_KIND_NOT_CONNECTED || (classify(e) == failureNotFound && !co.resets())
 	if !co.opened || co.live || useless {
 		co.end(c, e)
 		return
@@ -283,6 +283,7 @@ func (co *coordinator) fail(c actor.Context, e *Error) {
 		co.tell(c, e, false)
 	}
 	co.awaited = nil
+	co.seeks.refuseAll(c, e)
 	co.timers.set(timerReopen, jitter(backoff(restartFirst, restartMax, co.reopens)))
 }
 
@@ -290,8 +291,8 @@ func (co *coordinator) fail(c actor.Context, e *Error) {
 func (co *coordinator) end(c actor.Context, e *Error) {
 	if co.opened {
 		co.log().Error("the subscription ends", slog.Any("error", e))
-		if co.closing.fatal == nil {
-			co.closing.fatal = e
+		if co.kept.fatal == nil {
+			co.kept.fatal = e
 		}
 	} else {
 		co.log().Info("the subscription could not be opened", slog.Any("error", e))

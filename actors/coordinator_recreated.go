@@ -95,7 +95,7 @@ func (co *coordinator) recreatedError(now, before leasestore.StreamID) *Error {
 // startOver stops every reader and opens the subscription again. What is in flight is void.
 func (co *coordinator) startOver(c actor.Context) {
 	co.behavior.Become(co.startingOver)
-	co.live, co.again = false, true
+	co.live, co.recreating = false, true
 	co.fx.stop() // what is under way is about the stream of before
 	co.fx = newEffects(c, co.cfg.pool)
 	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon} {

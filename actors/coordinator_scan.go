@@ -432,7 +432,7 @@ func (co *coordinator) onGone(c actor.Context, who *actor.PID) {
 	}
 	s.reader = nil
 	s.share.free() // if it could not do so itself
-	if co.again && !co.closing.begun {
+	if co.recreating && !co.closing.begun {
 		co.checkStartOver()
 		return
 	}

@@ -241,6 +241,7 @@ func (co *coordinator) answerSeek(c actor.Context) {
 
 // refuseAll answers every seek that can't be carried out any more.
 func (st *seekState) refuseAll(c actor.Context, e *Error) {
+	st.saving = false
 	if st.current != nil {
 		answer(c.ActorSystem(), st.current.asker, e, st.current.request.GetCorrelation())
 		st.current = nil

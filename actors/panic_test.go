@@ -267,3 +267,24 @@ func handlerLife(t *testing.T, s *saboteur) {
 		<-stopped
 	})
 }
+
+// D11: A panic of the coordinator at the broker's last word must not leave an actor behind that reads nothing and says nothing.
+func TestPanicWhenForgotten(t *testing.T) {
+	s := &saboteur{at: &panicPoint{role: roleCoordinator, message: "actors.subscriptionForgotten", nth: 1}, met: make(map[panicPoint]int)}
+	inBubble(t, 2, func(w *world) {
+		opened := w.open(horizon)
+		w.me.Watch(opened.GetSubscription())
+		w.recreate(2, time.Millisecond)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		require.True(w.t, s.fired)
+		var fatal bool
+		for e, more := w.sub.TryReceive(); more; e, more = w.sub.TryReceive() {
+			if m, ok := e.Message.(*messages.SubscriptionError); ok {
+				fatal = fatal || m.GetFatal()
+			}
+		}
+		require.True(w.t, fatal, "the subscriber is told that its subscription ended")
+		w.me.ExpectTerminated(opened.GetSubscription())
+	}, func(c *Config) { c.intercept = s.intercept })
+}

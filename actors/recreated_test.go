@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/probe"
@@ -244,5 +245,115 @@ func TestStartAtASequenceOfAnUnknownShardOfARecreatedStream(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		require.IsType(w.t, &messages.Error{}, e.Message)
+	})
+}
+
+// S1: A seek that is being stored when the stream turns out to be another must not keep the node from following the seeks of others ever after.
+func TestSeeksAreFollowedAfterStartingOver(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		opened := w.open(resetting)
+		w.acked()
+		time.Sleep(3 * time.Second)
+		_, err := admin(w).DeleteStream(w.t.Context(), deleteInput())
+		require.NoError(w.t, err)
+		require.NoError(w.t, w.service.CreateStream(testStream, 1))
+		w.service.Fault("ListShards", kinesistest.Match{}, 1, kinesistest.Delay(8*time.Second)) // the seek's; an ordinary one is faster
+		w.me.Request(opened.GetSubscription(), &messages.Seek{To: toHorizon()})
+		probe.Fish(w.me, func(*messages.Error) bool { return true })
+		w.put("k", "a")
+		time.Sleep(time.Minute)
+		got, _ := w.received()
+		require.Equal(w.t, []string{"a"}, got)
+
+		streams, err := w.store.Streams(w.t.Context())
+		require.NoError(w.t, err)
+		require.Len(w.t, streams, 2)
+		state := streams[1] // another node seeks to the horizon
+		state.Seek++
+		state.Start, state.Tip = leasestore.TrimHorizon(), false
+		_, err = w.store.SaveState(w.t.Context(), state)
+		require.NoError(w.t, err)
+		time.Sleep(2 * time.Minute)
+		got, _ = w.received()
+		require.Equal(w.t, []string{"a"}, got, "the seek is followed")
+	})
+}
+
+// S1: The same stream under another spelling, while the first subscription has not noticed yet that it was created again.
+func TestARecreatedStreamIsStillOneStream(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		opened := w.open(resetting)
+		w.recreate(1, time.Millisecond)
+		w.me.Request(w.broker, &messages.Subscribe{
+			Stream: &messages.StreamDescriptor{Name: opened.GetStreamArn(), OnRecreated: messages.OnRecreated_ON_RECREATED_RESET}, Subscriber: w.sub.PID(),
+		})
+		var e probe.Envelope
+		for ok := false; !ok; e, ok = w.me.TryReceive() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.IsType(w.t, &messages.Error{}, e.Message)
+	})
+}
+
+// S1: A seek that comes while the stream can't be opened again is answered, as every request is.
+func TestASeekIsAnsweredWhileStartingOverFails(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		opened := w.open(resetting)
+		w.recreate(1, time.Millisecond)
+		w.errorTold()
+		w.service.Fault("DescribeStreamSummary", kinesistest.Match{}, 1<<30, kinesistest.Error("InternalFailure", "oops"))
+		w.me.Request(opened.GetSubscription(), &messages.Seek{To: toHorizon()})
+		time.Sleep(10 * time.Minute)
+		_, answered := w.me.TryReceive()
+		require.True(w.t, answered)
+	})
+}
+
+// S1: Unsubscribe that comes between the end of a subscription and the broker's last word says that it has ended.
+func TestUnsubscribeWhileTheEndIsTold(t *testing.T) {
+	var w0 *world
+	var co *pidOf
+	inBubble(t, 1, func(w *world) {
+		opened := w.open(horizon)
+		w0, co = w, opened.GetSubscription()
+		w.recreate(1, time.Millisecond)
+		var e probe.Envelope
+		for ok := false; !ok; e, ok = w.me.TryReceive() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if m, failed := e.Message.(*messages.Error); failed {
+			require.Equal(w.t, messages.ErrorKind_ERROR_KIND_NOT_CONNECTED, m.GetKind(), m)
+		} else {
+			require.IsType(w.t, &messages.Unsubscribed{}, e.Message)
+		}
+	}, func(c *Config) {
+		c.intercept = func(r role, m any) {
+			if _, ok := m.(subscriptionEnded); ok && r == roleBroker && co != nil {
+				w0.me.Request(co, &messages.Unsubscribe{})
+			}
+		}
+	})
+}
+
+// S1: A coordinator that is stopped by force between the end of its subscription and the broker's last word tells what ended it.
+func TestForcedStopWhileTheEndIsTold(t *testing.T) {
+	var w0 *world
+	inBubble(t, 1, func(w *world) {
+		w0 = w
+		w.open(horizon)
+		w.recreate(1, time.Millisecond)
+		time.Sleep(time.Minute)
+		_, told := w.received()
+		fatal := false
+		for _, m := range told {
+			fatal = fatal || m.GetFatal()
+		}
+		require.True(w.t, fatal)
+	}, func(c *Config) {
+		c.intercept = func(r role, m any) {
+			if _, ok := m.(subscriptionEnded); ok && r == roleBroker {
+				w0.system.Root.Stop(w0.broker)
+			}
+		}
 	})
 }

@@ -345,3 +345,12 @@ func TestListingsThatLackedAShardCostNothing(t *testing.T) {
 		require.Equal(w.t, []string{"child"}, got)
 	})
 }
+
+// S1, R19: A removal of leases under way when the stream turns out to be another must not be the last one.
+func TestLeasesAreRetiredAfterStartingOver(t *testing.T) {
+	co := &coordinator{}
+	co.cfg = &Config{}
+	co.retiring = true
+	co.forgetAll()
+	require.False(t, co.retiring)
+}
