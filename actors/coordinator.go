@@ -19,20 +19,25 @@ import (
 //	streamClaimed             broker           the stream is ours to read: goes on to the first pass
 //	readerReady, …Trouble,    its readers      completes the first pass, seeks; starts children; repairs
 //	…Moved, …Ended, …Status
+//	shardDoubted              its readers      lists soon
 //	*messages.Seek            anyone           moves readers; answered by Sought or Error
 //	*messages.Unsubscribe     anyone           ends; answered by Unsubscribed
 //	*messages.StatusRequest   anyone           asks its readers; answered by Status
 //	drain, PoisonPill         broker           ends
+//	subscriptionForgotten     broker           tells what ended it, and stops
 //	*actor.Terminated         the subscriber   ends
 //	                          a reader         forgets it; repairs
 //
 //	opening ──▶ running ──▶ closing ──▶ (stopped)
-//	   └────────────────────▲
+//	  ▲ └──────────┼───────────▲
+//	  │            ▼           │
+//	  └────── startingOver ────┘
 //
 // In opening it describes the stream (creating it if asked), lists shards and leases, starts a reader for each shard it may take, and waits
 // until each has its first iterator or trouble; only then it tells the broker that the subscription is open. In running it lists
 // every 10 s and looks at the leases every 3 s while some shard is not its own, and each time brings "leases of ours in the store" and
-// "readers alive" together. In closing it drains its readers and stops when the last has stopped.
+// "readers alive" together. In startingOver, as the stream was created again, it waits until its readers have stopped. In closing it drains
+// its readers and stops when the last has stopped, and the broker has forgotten it if there is an end to tell.
 //
 // A panic of a reader stops that reader; another is started after a pause. A panic of the coordinator restarts it under the
 // same PID (its readers stop with it and are started anew); it then opens again without asking the broker.
@@ -136,7 +141,8 @@ type (
 		coordinator *actor.PID
 		err         *Error
 	}
-	// subscriptionEnded is a coordinator's last word. Sent as a request, it is answered by subscriptionForgotten.
+	// subscriptionEnded is the last that the broker hears of a coordinator. Sent as a request, it is answered by subscriptionForgotten: then the
+	// coordinator has still to tell its subscriber what ended it.
 	subscriptionEnded struct {
 		coordinator *actor.PID
 		unfinished  []string
@@ -344,11 +350,14 @@ func (co *coordinator) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supe
 ) {
 	if s := co.byReader(child); s != nil {
 		s.crashed = true
-		co.log().Error("a reader panicked; another is started", slog.String("shard", s.id), slog.Any("panic", reason))
+		co.log().Error("a reader panicked", slog.String("shard", s.id), slog.Any("panic", reason))
 		if root := co.fx; root != nil {
 			e := &Error{
 				Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: co.how.stream.spelling, Shard: s.id,
-				Text: fmt.Sprintf("the reader panicked (%v) and is started again; what was not settled comes again", reason),
+				Text: fmt.Sprintf("the reader panicked (%v)", reason),
+			}
+			if !co.recreating && !co.closing.begun {
+				e.Text += " and is started again; what was not settled comes again"
 			}
 			root.root.Send(co.subscriber, &messages.SubscriptionError{Subscription: root.self, Error: e.Message(0)})
 		}

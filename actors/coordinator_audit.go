@@ -60,6 +60,12 @@ func (co *coordinator) audit(c actor.Context, m scanned) {
 		lacking[lease.Shard] = st.lacking[lease.Shard] + 1
 	}
 	st.lacking = lacking
+	for id := range st.told {
+		_, listed := l.shards[id]
+		if _, stored := co.rows[id]; id != holeKey && (listed || !stored) {
+			delete(st.told, id)
+		}
+	}
 	doubted, believed := st.countAbsent(l)
 	missed = missed || doubted
 	for _, n := range lacking {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -22,11 +23,12 @@ type streamLooked struct {
 
 // stateSaved is the result of storing the stream's state.
 type stateSaved struct {
-	state  leasestore.StreamState
-	err    error
-	seek   bool   // for a seek, not for the first opening
-	id     uint64 // the seek's; 0 for start_at
-	shards []shard
+	state   leasestore.StreamState
+	err     error
+	seek    bool   // for a seek, not for the first opening
+	id      uint64 // the seek's; 0 for start_at
+	shards  []shard
+	listErr error // nothing was stored, as the shards could not be listed
 }
 
 // find begins the opening: what is the stream, and is it there?
@@ -40,6 +42,9 @@ func (co *coordinator) find() {
 }
 
 func (co *coordinator) onLooked(c actor.Context, m streamLooked) {
+	if co.closing.begun {
+		return
+	}
 	if m.err != nil {
 		co.fail(c, streamError(co.how.stream.spelling, "the stream can't be opened", m.err))
 		return
@@ -256,16 +261,7 @@ func (co *coordinator) ordered() []*shardInfo {
 	for _, s := range co.shards {
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b *shardInfo) int {
-		switch {
-		case a.id < b.id:
-			return -1
-		case a.id > b.id:
-			return 1
-		default:
-			return 0
-		}
-	})
+	slices.SortFunc(all, func(a, b *shardInfo) int { return strings.Compare(a.id, b.id) })
 	return all
 }
 

@@ -42,8 +42,8 @@ func (co *coordinator) lister() lister {
 
 func (l lister) list(ctx context.Context) listing {
 	var m listing
-	m.shards, m.err = listShards(ctx, l.client, l.ref)
-	doubts := m.err == nil && l.known.doubts(m.shards)
+	m.shards, m.listErr = listShards(ctx, l.client, l.ref)
+	doubts := m.listErr == nil && l.known.doubts(m.shards)
 	if !doubts && !l.look {
 		return m
 	}
@@ -55,7 +55,7 @@ func (l lister) list(ctx context.Context) listing {
 			m.recreated = created
 		}
 	case doubts:
-		m.shards, m.err = nil, err // whose shards they are is not known
+		m.shards, m.listErr = nil, err // whose shards they are is not known
 	default:
 		m.updating = true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -41,7 +42,11 @@ func (co *coordinator) retire(l *lineage) {
 	if len(done) == 0 {
 		return
 	}
+	// In turn: those that the service gives no proof for do not hold up the others.
+	after := slices.IndexFunc(done, func(l leasestore.Lease) bool { return l.Shard > co.audits.retiredTo })
+	done = slices.Concat(done[max(after, 0):], done[:max(after, 0)])
 	done = done[:min(len(done), retireMost)]
+	co.audits.retiredTo = done[len(done)-1].Shard
 	co.retiring = true
 	client, store, ref, log := co.clients.Control, co.store, co.how.stream, co.log()
 	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {

@@ -9,21 +9,16 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/protokinesis/protokinesis/leasestore"
-	"github.com/protokinesis/protokinesis/messages"
 )
 
 // scanned is the result of a look at the leases and the stream's state, with the listing that came before it, if one did.
 type scanned struct {
+	listing
 	listed   bool
-	shards   []shard
-	listErr  error
 	leases   []leasestore.Lease
 	state    leasestore.StreamState
 	leaseErr error
 	seenAt   time.Time
-	updating bool
-	// recreated is when the stream was created, if it is another than the one that is read.
-	recreated time.Time
 	// stored are the streams that there are leases of, when the first look finds none of this one.
 	stored []leasestore.StreamState
 }
@@ -32,7 +27,7 @@ type scanned struct {
 // which the shards of a dead node are taken over.
 type listing struct {
 	shards   []shard
-	err      error
+	listErr  error
 	updating bool // the stream is being resharded; looked at only when something is missing
 	// recreated is when the stream was created, if it is another than the one that is read.
 	recreated time.Time
@@ -70,8 +65,7 @@ func (co *coordinator) scan() {
 	co.scanning, co.rescan = true, false
 	seen := scanned{}
 	if co.unseen != nil {
-		seen.listed, seen.shards, seen.listErr = true, co.unseen.shards, co.unseen.err
-		seen.updating, seen.recreated = co.unseen.updating, co.unseen.recreated
+		seen.listed, seen.listing = true, *co.unseen
 		co.unseen = nil
 	}
 	store, id, first := co.store, co.found.id, !co.live
@@ -363,106 +357,6 @@ func (co *coordinator) scheduleScans() {
 			return
 		}
 	}
-}
-
-// onRunningReady: a reader is at work.
-func (co *coordinator) onRunningReady(m readerReady) {
-	if s := co.shards[m.shard]; s != nil {
-		s.losses, s.override = 0, nil
-	}
-	co.seeks.done(co, m.shard, nil)
-}
-
-// onEnded is a reader's last word; that it has stopped (onGone) comes after.
-func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
-	s := co.shards[m.shard]
-	if s == nil || s.started != m.reader {
-		return
-	}
-	s.rememberOwn(m.last)
-	if m.unfinished != "" {
-		co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
-	}
-	switch m.reason {
-	case endFinished:
-		if m.seek < co.state.Seek { // the end of before a seek, which has reopened the shard
-			co.rescanSoon()
-			break
-		}
-		s.lease.Checkpoint, s.lease.Seek, s.lease.Counter = leasestore.ShardEnd(), co.state.Seek, max(1, s.lease.Counter)
-		s.finished, s.finishedIn = true, co.state.Seek
-		s.closed = s.closed || !m.unlisted // else the next listing is to ask whether it is the same stream
-		for _, child := range m.children {
-			co.meet(child)
-		}
-		co.onReady(c, m.shard, nil)
-		co.listDue = true
-		co.reconcile(c) // the children start now
-		if co.live {
-			co.scan()
-		}
-	case endLost:
-		s.losses++
-		pause := backoff(restartFirst, restartMax, s.losses)
-		s.notUntil = time.Now().Add(pause)
-		if co.awaited[m.shard] == errAwaited { // else it has reported, and what it said stands
-			co.onReady(c, m.shard, nil)
-		}
-		co.soon(pause)
-	case endReleased:
-		co.rescanSoon()
-	}
-	co.seeks.done(co, m.shard, nil)
-}
-
-// onGone: the subscriber is gone, or a reader has stopped.
-func (co *coordinator) onGone(c actor.Context, who *actor.PID) {
-	if who.Equal(co.subscriber) {
-		co.log().Info("the subscriber has stopped: the subscription ends")
-		if !co.opened {
-			c.Send(c.Parent(), subscriptionFailed{coordinator: c.Self(), err: invalid(
-				co.how.stream.spelling, "subscriber", "it has stopped")})
-		}
-		co.close(c, closeRequest{})
-		return
-	}
-	s := co.byReader(who)
-	if s == nil {
-		return
-	}
-	s.reader = nil
-	s.share.free() // if it could not do so itself
-	if co.recreating && !co.closing.begun {
-		co.checkStartOver()
-		return
-	}
-	if co.closing.begun {
-		co.checkClosed(c)
-		return
-	}
-	if s.crashed {
-		co.onCrashed(c, s)
-	}
-	if s.decision.verdict == verdictStart && !s.lease.Checkpoint.IsShardEnd() {
-		co.soon(restartFirst)
-	}
-}
-
-// onCrashed puts the pause before a reader's successor; crashes more than a minute apart do not add up.
-func (co *coordinator) onCrashed(c actor.Context, s *shardInfo) {
-	now := time.Now()
-	if now.Sub(s.crashedAt) > restartForget {
-		s.failures = 0
-	}
-	s.failures++
-	s.crashedAt = now
-	s.notUntil = now.Add(backoff(restartFirst, restartMax, s.failures))
-	e := &Error{
-		Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: co.how.stream.spelling, Shard: s.id, Text: "the reader panicked",
-	}
-	co.onReady(c, s.id, e)
-	co.seeks.done(co, s.id, e)
-	co.soon(time.Until(s.notUntil))
 }
 
 // spread is d, give or take a tenth.

@@ -108,10 +108,10 @@ func (co *coordinator) saveSeek(to *messages.Position) {
 		// Which shards are open at this moment decides what the tip is, so the last listing will not do.
 		listed := from.list(ctx)
 		if !listed.recreated.IsZero() {
-			listed.err = errRecreated
+			listed.listErr = errRecreated
 		}
-		if listed.err != nil {
-			return stateSaved{err: listed.err, seek: true, id: id}
+		if listed.listErr != nil {
+			return stateSaved{listErr: listed.listErr, seek: true, id: id}
 		}
 		saved, err := store.SaveState(ctx, state)
 		return stateSaved{state: saved, shards: listed.shards, err: err, seek: true, id: id}
@@ -126,14 +126,10 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 		return
 	}
 	co.seeks.saving = false
-	if m.err != nil {
-		co.listDue = co.listDue || errors.Is(m.err, errRecreated)
+	if m.listErr != nil || m.err != nil {
+		co.listDue = co.listDue || errors.Is(m.listErr, errRecreated)
 		co.rescanSoon() // it may be stored all the same
-		e := leaseError(leasestore.Key{Stream: co.found.id}, co.how.stream.spelling, "the new position can't be stored", m.err)
-		e.Advice = "seek again"
-		if errors.Is(m.err, leasestore.ErrFenced) {
-			e.Text = "another seek came first"
-		}
+		e := co.seekError(m)
 		if startAt {
 			co.fail(c, e)
 			return
@@ -152,6 +148,21 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 		co.checkSeek(c)
 	}
 	co.moving = false
+}
+
+// seekError says why a position was not stored, or may not have been.
+func (co *coordinator) seekError(m stateSaved) *Error {
+	var e *Error
+	if m.listErr != nil {
+		e = streamError(co.how.stream.spelling, "the shards can't be listed", m.listErr)
+	} else {
+		e = leaseError(leasestore.Key{Stream: co.found.id}, co.how.stream.spelling, "the new position can't be stored", m.err)
+	}
+	if errors.Is(m.err, leasestore.ErrFenced) {
+		e.Text = "another seek came first"
+	}
+	e.Advice = "seek again"
+	return e
 }
 
 // follow moves this node's readers to where a seek that another node stored has put the stream. Of a seek to the tip that is its instant, which

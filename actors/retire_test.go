@@ -354,3 +354,15 @@ func TestLeasesAreRetiredAfterStartingOver(t *testing.T) {
 	co.forgetAll()
 	require.False(t, co.retiring)
 }
+
+// L19: Rows that the service gives no proof for do not hold up the others.
+func TestFirstTenThatAreNotProvenDoNotHoldUpTheRest(t *testing.T) {
+	inBubble(t, 11, func(w *world) {
+		reshardAll(w, 11, false)
+		for i := range 10 {
+			w.service.Fault("GetShardIterator", kinesistest.Match{Shard: shardName(i)}, 1<<30, kinesistest.Error("InternalFailure", "no"))
+		}
+		time.Sleep(10 * time.Minute)
+		require.False(w.t, w.hasLease(shardName(10)))
+	})
+}

@@ -59,7 +59,7 @@ var refusedSeeks = map[string]struct {
 			r.service.Fault("ListShards", kinesistest.Match{}, 3, kinesistest.Error("AccessDeniedException", "no"))
 		},
 		to:   func(*seekRun) *messages.Position { return toHorizon() },
-		kind: messages.ErrorKind_ERROR_KIND_LEASE,
+		kind: messages.ErrorKind_ERROR_KIND_STREAM,
 	},
 	"the position can't be stored": {
 		before: func(r *seekRun) { r.cfg.Store.(*stateStore).fails.Store(true) },
