@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,4 +105,36 @@ func TestRelaxedOrderingAcrossASeek(t *testing.T) {
 		require.Contains(w.t, again, "child")
 		require.NotEqual(w.t, leasestore.ShardEnd(), w.lease(shardName(0)).Checkpoint)
 	})
+}
+
+// R26: what a child waits for after the tip is that its parent's lease is seen; the leases are looked at for it, not only at the next listing.
+func TestRelaxedOrderingSeesTheLeaseOfAParentSoon(t *testing.T) {
+	var s hookStore
+	var allowed atomic.Bool
+	s.setHook(func(ctx context.Context, w storeWrite) (context.Context, error) {
+		switch {
+		case w.op != "acquire" || w.lease.Shard != shardName(0):
+		case !allowed.Load():
+			return ctx, errOutage
+		default:
+			time.Sleep(3200 * time.Millisecond) // longer than the pause between looks
+		}
+		return ctx, nil
+	})
+	inBubble(t, 2, func(w *world) {
+		w.open(relaxed)
+		w.put(keyFor(w, shardName(0), false), "parent")
+		split(w, shardName(0))
+		time.Sleep(30 * time.Second)
+		require.Empty(w.t, iteratorKinds(w, shardName(2)))
+		allowed.Store(true)
+		for range 600 {
+			if w.hasLease(shardName(0)) {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(3500 * time.Millisecond)
+		require.Equal(w.t, []string{"TRIM_HORIZON"}, iteratorKinds(w, shardName(2)))
+	}, hooked(&s))
 }
