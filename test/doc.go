@@ -19,11 +19,11 @@
 //	R5  A closed parent is skipped at the start though its records are retained.
 //	    actors: TestAnyHistory TestClosedParentIsReadFirst TestShardsClosedBeforeTheTipAreOutOfScope
 //	R6  Children wait for a parent that has passed the retention.
-//	    actors: TestATrimmedParentIsToldAndItsChildrenAreRead TestAudit TestParentTrimmedOutOfTheListing TestShardVanishesUnderItsReader TestTheLeaseOfALostShardIsRemovedOnceTold
+//	    actors: TestAHoleThatStaysDoesNotHoldUpTheChildrenOfALostShard TestATrimmedParentIsToldAndItsChildrenAreRead TestAudit TestParentTrimmedOutOfTheListing TestShardVanishesUnderItsReader TestTheLeaseOfALostShardIsRemovedOnceTold TestTheLeaseOfALostShardStaysWhileItsOwnerLives
 //	R7  Two generations have passed the retention and only grandchildren are left.
 //	    actors: TestLineageOfGrandchildren TestOnlyLaterGenerationsAreLeft
 //	R8  A merged child starts after the first of its two parents, or never.
-//	    actors: TestAnyHistory TestMergedChildOfParentsOnTwoNodes TestMergedChildWaitsForAParentThatIsNotListedYet TestMergedChildWaitsForBothParents TestMergedChildWithAVanishedParent
+//	    actors: TestAParentWithALiveLeaseIsWaitedForThoughAListingLacksIt TestAnyHistory TestMergedChildOfParentsOnTwoNodes TestMergedChildWaitsForAParentThatIsNotListedYet TestMergedChildWaitsForBothParents TestMergedChildWithAVanishedParent TestOneListingThatLackedAParentKeepsTheOrder
 //	R9  A closed shard without records never ends.
 //	    actors: TestEmptyClosedShardEnds TestEmptyShardsEnd
 //	R10  A closed shard whose checkpoint is its last record never ends.
@@ -45,9 +45,9 @@
 //	R18  Finished shards count against a limit of leases. There is no such limit; they are never leased.
 //	    actors: TestFinishedShardsAreNeverStarted
 //	R19  A stale listing brings a finished shard back, and its lineage is read again.
-//	    actors: TestALeaseIsRemovedOnlyAsItWasSeen TestAStaleListingAfterTheLeaseWasRemoved TestLeasesOfTrimmedShardsStayWithoutProof TestLeasesStayWhenTheListingProvesNothing TestLineageReadsEverythingOnceInOrder TestRetirable TestStaleListingDoesNotBringAFinishedShardBack
+//	    actors: TestALeaseIsRemovedOnlyAsItWasSeen TestAStaleListingAfterTheLeaseWasRemoved TestLeasesAreRetiredAfterStartingOver TestLeasesOfTrimmedShardsStayWithoutProof TestLeasesStayWhenTheListingProvesNothing TestLineageReadsEverythingOnceInOrder TestListingsThatLackedAShardCostNothing TestRetirable TestStaleListingDoesNotBringAFinishedShardBack
 //	R20  A listing lacks shards and nobody notices the hole in the hash keys.
-//	    actors: TestAHoleThatStaysIsToldOnce TestAHoleWhileUpdatingIsNotTold TestALostPageDoesNotFreeChildrenOfAParentReadElsewhere TestALostPageIsListedAgainSoon TestAudit TestAuditFindsEveryOpenShardThatIsMissing TestAuditNeverAlarmsACompleteListing
+//	    actors: TestAHoleThatStaysDoesNotHoldUpTheChildrenOfALostShard TestAHoleThatStaysIsToldOnce TestAHoleWhileUpdatingIsNotTold TestALostPageDoesNotFreeChildrenOfAParentReadElsewhere TestALostPageIsListedAgainSoon TestAParentWithALiveLeaseIsWaitedForThoughAListingLacksIt TestAudit TestAuditFindsEveryOpenShardThatIsMissing TestAuditNeverAlarmsACompleteListing TestListingsThatLackedAShardCostNothing TestOneListingThatLackedAParentKeepsTheOrder
 //	R21  The end of one shard ends the reading of all.
 //	    actors: TestEndOfOneShardLeavesTheOthersAlone
 //	R22  Nothing is read after a reshard until a restart.
@@ -60,7 +60,7 @@
 //	R25  One failing shard keeps all others from starting.
 //	    actors: TestOneFailingShardDoesNotKeepOthersFromStarting
 //	R26  Users who need no order want children read at once.
-//	    actors: TestLineageReadsEverythingOnceInOrder TestRelaxedLineage TestRelaxedOrderingAcrossASeek TestRelaxedOrderingAfterTheTip TestRelaxedOrderingDoesNotSkipAParentWithoutALease TestRelaxedOrderingReadsChildrenBesideTheirParent
+//	    actors: TestLineageReadsEverythingOnceInOrder TestRelaxedLineage TestRelaxedOrderingAcrossASeek TestRelaxedOrderingAfterTheTip TestRelaxedOrderingDoesNotSkipAParentWithoutALease TestRelaxedOrderingReadsChildrenBesideTheirParent TestRelaxedOrderingSeesTheLeaseOfAParentSoon
 //	    cmd/protokinesis: TestConsumeOrdering
 //	R27  A filter of the listing is ignored by the service.
 //	    actors: TestAListingWithMoreThanNeededChangesNothing TestFinishedShardsDoNotKeepOpenOnesWaiting TestListingHasPages
@@ -86,7 +86,7 @@
 //	L18  One failed renewal gives the lease up.
 //	    actors: TestSelfFencing
 //	L19  Rows of finished shards are kept for ever.
-//	    actors: TestLeasesOfTrimmedShardsAreRemoved TestRetirable
+//	    actors: TestFirstTenThatAreNotProvenDoNotHoldUpTheRest TestLeasesOfTrimmedShardsAreRemoved TestRetirable
 //	L20  A node that stood still goes on when another has its shard.
 //	    actors: TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins TestAZombieDeliversAndWritesNothing TestFencedReaderStopsWithoutCheckpoint
 //	C1  Settlements out of order move the checkpoint too far, or back.
@@ -170,7 +170,7 @@
 //	G15  Error codes in all the places they come in, and huge error bodies.
 //	    actors: TestAnswersThatAreNone TestClassify TestWhereTheErrorCodeStands
 //	S1  The stream is deleted and created again under its name.
-//	    actors: TestALostPageIsNoOtherStream TestDoubtsAboutAListing TestRecreatedUnderAnOpenSubscription TestRecreatedWhileStopped TestResetUnderAnOpenSubscription TestStartingOverThroughFaults TestWaitingForADeletedStream
+//	    actors: TestALostPageIsNoOtherStream TestARecreatedStreamIsStillOneStream TestASeekIsAnsweredWhileStartingOverFails TestDoubtsAboutAListing TestForcedStopWhileTheEndIsTold TestLeasesAreRetiredAfterStartingOver TestRecreatedUnderAnOpenSubscription TestRecreatedWhileStopped TestResetUnderAnOpenSubscription TestSeeksAreFollowedAfterStartingOver TestStartAtASequenceOfARecreatedStream TestStartAtASequenceOfAnUnknownShardOfARecreatedStream TestStartingOverThroughFaults TestUnsubscribeWhileTheEndIsTold TestWaitingForADeletedStream
 //	    test: TestConsumerOfAStreamThatWasCreatedAgain TestStreamIsCreatedAgainUnderItsConsumer
 //	S2  The stream is deleted while it is read.
 //	    actors: TestLeasesStayWhenTheListingProvesNothing TestListingsThatFailForMinutes TestStreamGoneUnderASubscription
@@ -234,7 +234,7 @@
 //	D10  The clock goes back.
 //	    actors: TestTheServicesClockGoesBack
 //	D11  An actor panics while it stops.
-//	    actors: TestPanicAnywhere
+//	    actors: TestPanicAnywhere TestPanicWhenForgotten
 //	D12  Everything at the same time.
 //	    actors: TestEverythingAtOnce
 //	    test: TestEndInTheMiddleOfEverything
