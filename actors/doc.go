@@ -14,17 +14,20 @@
 //	errors.go classify.go   the table of failures; what kind of failure an error of the service is
 //	validate.go envelope.go bad input, and the header envelope (pure)
 //	kinesis.go stream.go    the narrow interface to the SDK, its clients; calls of the control plane
+//	credentials.go          credentials that the service refuses are fetched anew
 //	broker*.go              connect, subscribe, shut down
-//	coordinator*.go         open, scan and reconcile, start, seek, close
+//	coordinator*.go         open, scan and reconcile, readers, start, seek, audit, retire, recreated, close
 //	lineage.go              which shards may start, and where (pure)
 //	audit.go retire.go      what a listing lacks; which leases nobody needs any more (pure)
 //	life.go                 is a listing still of the same stream (pure)
-//	reader*.go page.go      lease, fetch, deliver, end, move; a page as deliveries
+//	reader*.go page.go      lease, fetch, unpack, deliver, end, move; pages as deliveries, aggregated records opened
+//	fanout.go               enhanced fan-out
 //	window.go pacer.go      what is read and not settled, and the watermark; the pace of reads (pure)
 //	budget.go               what all readers hold together
 //	publisher.go outbox.go  publish; per-key order (pure)
 //	handler.go ask.go       Go functions as subscribers; asking actors from Go code
 //	effects.go timer.go     calls off the mailbox; timers fenced by number
+//	pool.go                 the goroutines that actors and effects run on
 //	supervise.go tombstone.go status.go dead_letter.go
 //
 // # Non-obvious
