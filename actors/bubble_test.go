@@ -37,6 +37,7 @@ type world struct {
 	sub     *probe.Probe // subscriber
 	me      *probe.Probe // asks the broker
 	tamper  func(*wireCall) bool
+	oneCall chan struct{} // see wired
 }
 
 const testStream = "orders"

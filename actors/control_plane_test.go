@@ -142,7 +142,10 @@ func TestAPanicDuringAnOutage(t *testing.T) {
 				*s.at = panicPoint{role: roleCoordinator, message: "timerFired0", nth: s.met[panicPoint{role: roleCoordinator, message: "timerFired0"}] + 1}
 				s.mu.Unlock()
 				time.Sleep(3 * time.Minute)
-				require.True(w.t, s.fired)
+				s.mu.Lock()
+				fired := s.fired
+				s.mu.Unlock()
+				require.True(w.t, fired)
 				over()
 				w.put("k", "b")
 				time.Sleep(time.Minute)
@@ -269,9 +272,11 @@ func TestTheARNIsSentEverywhere(t *testing.T) {
 		w.me.Request(w.broker, &messages.Publish{Stream: arn, Data: []byte("c")})
 		probe.Expect[*messages.Published](w.me)
 		require.Equal(w.t, []string{"c"}, w.takeAll(1))
-		for _, op := range []string{"DescribeStreamSummary", "ListShards", "GetShardIterator", "GetRecords", "PutRecords"} {
-			require.True(w.t, seen[op], op)
-		}
+		w.wired(func() {
+			for _, op := range []string{"DescribeStreamSummary", "ListShards", "GetShardIterator", "GetRecords", "PutRecords"} {
+				require.True(w.t, seen[op], op)
+			}
+		})
 		_, told := w.received()
 		require.Empty(w.t, told)
 	})
@@ -304,8 +309,10 @@ func TestListingsOfManyPages(t *testing.T) {
 		})
 		opened := w.open(horizon)
 		require.Len(w.t, opened.GetShards(), 10)
-		require.Equal(w.t, 3, expired)
-		require.Empty(w.t, bad, "a follow-up has the token and no name")
+		w.wired(func() {
+			require.Equal(w.t, 3, expired)
+			require.Empty(w.t, bad, "a follow-up has the token and no name")
+		})
 		// A page that fails fails the whole listing: no shard is taken for trimmed.
 		w.service.Fault("ListShards", kinesistest.Match{}, -1, kinesistest.Error("InternalFailure", "no"))
 		time.Sleep(2 * time.Minute)

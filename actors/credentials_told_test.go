@@ -37,7 +37,7 @@ func TestExpiredCredentialsAreToldAsSuch(t *testing.T) {
 			return expired && c.say(http.StatusBadRequest, "ExpiredTokenException", `{"message":"The security token included in the request is expired"}`)
 		})
 		w.open(horizon)
-		expired = true
+		w.wired(func() { expired = true })
 		time.Sleep(5 * time.Minute)
 		_, told := w.received()
 		for _, m := range told {

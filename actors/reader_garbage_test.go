@@ -92,11 +92,11 @@ func TestWhereTheErrorCodeStands(t *testing.T) {
 				w.open(horizon)
 				w.put("k", "a")
 				time.Sleep(3 * time.Second)
-				left = 2
+				w.wired(func() { left = 2 })
 				time.Sleep(30 * time.Second)
 				w.put("k", "b")
 				time.Sleep(30 * time.Second)
-				require.Zero(w.t, left)
+				w.wired(func() { require.Zero(w.t, left) })
 				got, told := w.received()
 				require.Equal(w.t, []string{"a", "b"}, got)
 				require.Len(w.t, iteratorKinds(w, shardName(0)), 1+c.opens)

@@ -134,10 +134,12 @@ func TestAnExpiredIteratorIsSentOnce(t *testing.T) {
 		w.open(horizon)
 		w.put("k", "a")
 		require.Equal(w.t, []string{"a"}, w.takeAll(1))
-		require.Len(w.t, sent, 4)
-		for _, n := range sent {
-			require.Equal(w.t, 1, n)
-		}
+		w.wired(func() {
+			require.Len(w.t, sent, 4)
+			for _, n := range sent {
+				require.Equal(w.t, 1, n)
+			}
+		})
 	})
 }
 
@@ -162,9 +164,9 @@ func TestAnIteratorThatFailsForEverIsReplaced(t *testing.T) {
 		w.open(horizon)
 		w.put("k", "a")
 		w.next(false)
-		bad = "next"
+		w.wired(func() { bad = "next" })
 		time.Sleep(time.Minute)
-		require.Equal(w.t, reopenAfter, tries)
+		w.wired(func() { require.Equal(w.t, reopenAfter, tries) })
 		w.put("k", "b")
 		require.Equal(w.t, []string{"b"}, w.takeAll(1))
 		require.Equal(w.t, []string{"TRIM_HORIZON", "AFTER_SEQUENCE_NUMBER"}, iteratorKinds(w, shardName(0)))
@@ -210,7 +212,7 @@ func TestRecordsThatComeAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		got, _ := w.received()
 		require.Equal(w.t, want, got)
-		require.Greater(w.t, repeated, 10)
+		w.wired(func() { require.Greater(w.t, repeated, 10) })
 		require.Contains(w.t, iteratorKinds(w, shardName(0)), "AT_SEQUENCE_NUMBER")
 		require.Equal(w.t, w.service.Records(testStream)[59].SequenceNumber, w.lease(shardName(0)).Checkpoint.String())
 	})
@@ -234,7 +236,7 @@ func TestWhatIsAskedOfGetShardIterator(t *testing.T) {
 		w.connect()
 		w.acked()
 		open := func(at *messages.Position) map[string]any {
-			asked = nil
+			w.wired(func() { asked = nil })
 			opened := w.subscribe(func(d *messages.StreamDescriptor) { d.StartAt = at })
 			time.Sleep(3 * time.Second)
 			w.service.Fault("GetRecords", kinesistest.Match{}, 1, kinesistest.ExpireIterator())
@@ -242,7 +244,7 @@ func TestWhatIsAskedOfGetShardIterator(t *testing.T) {
 			w.me.Request(opened.GetSubscription(), &messages.Unsubscribe{})
 			probe.Expect[*messages.Unsubscribed](w.me)
 			synctest.Wait()
-			require.Greater(w.t, len(asked), 1)
+			w.wired(func() { require.Greater(w.t, len(asked), 1) })
 			return asked[0]
 		}
 		want := func(kind string, more ...string) map[string]any {

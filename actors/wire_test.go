@@ -29,8 +29,18 @@ type wireCall struct {
 	r       *http.Request
 }
 
-// onWire lets f see every call before the service does; f reports whether it has answered. Call it before the broker connects.
-func (w *world) onWire(f func(c *wireCall) bool) { w.tamper = f }
+// onWire lets f see every call before the service does, one at a time; f reports whether it has answered. Call it before the broker connects. What
+// f keeps is read and changed by wired.
+func (w *world) onWire(f func(c *wireCall) bool) {
+	w.tamper, w.oneCall = f, make(chan struct{}, 1) // a channel: who waits for a mutex keeps virtual time from passing
+}
+
+// wired does something while no call is seen.
+func (w *world) wired(do func()) {
+	w.oneCall <- struct{}{}
+	defer func() { <-w.oneCall }()
+	do()
+}
 
 // serve is the service with what stands before it.
 func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
@@ -48,7 +58,9 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	_, after, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 	c.key, _, _ = strings.Cut(after, "/")
 	decode(body, &c.in)
-	if !w.tamper(c) {
+	answered := false
+	w.wired(func() { answered = w.tamper(c) })
+	if !answered {
 		w.service.ServeHTTP(rw, c.r)
 	}
 }
