@@ -124,6 +124,11 @@ func (e *emulator) use(tb testing.TB) string {
 	tb.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.server.died() {
+		// The test that was its end fails; the others need not.
+		fmt.Fprintf(os.Stderr, "%s has ended by itself; it wrote: %s\n", e.name, e.server.output.Bytes())
+		e.started = false
+	}
 	if !e.started {
 		e.started = true
 		e.url, e.server, e.err = e.start(tb.Context())
@@ -234,6 +239,19 @@ type server struct {
 	input   io.Closer // the process ends when this does
 	output  *tail
 	exited  chan struct{}
+}
+
+// died reports whether the process has ended by itself.
+func (s *server) died() bool {
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
 }
 
 func startServer(program string, args, env []string, folder string) (*server, error) {
