@@ -82,6 +82,7 @@ func (b *broker) finishClose(c actor.Context) {
 	if b.state == messages.BrokerState_BROKER_STATE_CLOSED {
 		return
 	}
+	b.status.expire(c) // no timer does it any more; children that have stopped answer nothing
 	b.timers.stop()
 	b.fx.stop()
 	b.releaseAll()
