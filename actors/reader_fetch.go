@@ -189,6 +189,7 @@ func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
 		return
 	}
 	f.iterator, f.push, f.refused, f.pushes = m.iterator, m.push, 0, 0
+	r.end.notFound = nil // that was of a position, or a listing, of before
 	if r.state == statePositioning {
 		r.transition(stateReading, r.reading)
 	}

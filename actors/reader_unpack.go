@@ -52,6 +52,7 @@ func (r *reader) unpackMore(c actor.Context) {
 	r.share.holds(r.window.held + r.unpack.bytes)
 }
 
+// unpackAndDeliver delivers as much as it can: what goes out makes room for what waits to be unpacked, which may have other keys.
 func (r *reader) unpackAndDeliver(c actor.Context) {
 	for {
 		r.unpackMore(c)
