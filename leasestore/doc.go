@@ -33,10 +33,11 @@
 //
 //	write        condition                            effect besides counter + 1
 //	Acquire      no row (counter 0), or same counter  owner set
+//	Offer        same counter                         next owner named
 //	Renew        same counter                         none
 //	Checkpoint   same counter, not backwards          checkpoint
 //	Move         same counter                         checkpoint (any direction), seek
-//	Release      same counter                         owner cleared
+//	Release      same counter                         owner and next owner cleared
 //	Delete       same counter                         row removed
 //	SaveState    same version                         state, version + 1
 //
@@ -54,6 +55,15 @@
 //
 // Expiry is judged by the observer: an owner is dead when its lease's counter has not changed for ttl on the observer's own
 // monotonic clock ([Observer]). Wall clocks are never compared. Release spares the next owner the wait.
+//
+// # Handover
+//
+// Only an owner gives a lease that is alive away. It names the next owner (Offer), which everyone who plans counts from then on, lets what is
+// in flight settle, checkpoints, and makes the next owner the owner (Acquire, with the next owner's id). If it dies on the way, the lease
+// expires like any other.
+//
+// Nodes that own nothing would be unknown to those that could give them something, so every node has a row of its own ([Member]) and keeps it
+// changing (Beat). Members decide nothing: a plan made of wrong members costs moves, no records.
 //
 // # Lost replies
 //

@@ -37,6 +37,9 @@ type Lease struct {
 	Key
 	// Owner is who may read the shard; empty when the lease is free. It stays set on a finished shard.
 	Owner string
+	// Next is who the lease is about to be handed to; empty when no handover is pending. Until it is done Owner reads the shard, and
+	// Owner alone writes the lease. Every change of the owner clears it.
+	Next string
 	// Counter is the fencing token: every write raises it by one and is conditional on the value its
 	// writer last saw, so a writer that has lost the lease can change nothing. 0 means "not stored yet".
 	Counter int64

@@ -12,17 +12,18 @@ import (
 // Memory is a Store for one process: any number of brokers in it may share one Memory, and all is forgotten
 // when the process ends. Its calls never wait for anything but each other.
 type Memory struct {
-	mu     sync.Mutex
-	closed bool
-	leases map[StreamID]map[string]Lease
-	states map[StreamID]StreamState
+	mu      sync.Mutex
+	closed  bool
+	leases  map[StreamID]map[string]Lease
+	states  map[StreamID]StreamState
+	members map[string]Member
 }
 
 var _ Store = (*Memory)(nil)
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{leases: map[StreamID]map[string]Lease{}, states: map[StreamID]StreamState{}}
+	return &Memory{leases: map[StreamID]map[string]Lease{}, states: map[StreamID]StreamState{}, members: map[string]Member{}}
 }
 
 // Get implements Store.
@@ -46,12 +47,31 @@ func (m *Memory) List(ctx context.Context, stream StreamID) ([]Lease, error) {
 		return nil, err
 	}
 	defer unlock()
+	return m.list(stream), nil
+}
+
+func (m *Memory) list(stream StreamID) []Lease {
 	rows := m.leases[stream]
 	list := make([]Lease, 0, len(rows))
 	for _, shard := range slices.Sorted(maps.Keys(rows)) {
 		list = append(list, rows[shard].clone())
 	}
-	return list, nil
+	return list
+}
+
+// View implements Store.
+func (m *Memory) View(ctx context.Context, stream StreamID) (View, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	defer unlock()
+	view := View{Leases: m.list(stream), State: m.states[stream]}
+	view.State.Stream = stream
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		view.Members = append(view.Members, m.members[id].clone())
+	}
+	return view, nil
 }
 
 // Streams implements Store.
@@ -75,6 +95,11 @@ func (m *Memory) Streams(ctx context.Context) ([]StreamState, error) {
 // Acquire implements Store.
 func (m *Memory) Acquire(ctx context.Context, lease Lease, owner string) (Lease, error) {
 	return m.write(ctx, lease.Key, func(stored Lease) (Lease, error) { return ApplyAcquire(stored, lease, owner) })
+}
+
+// Offer implements Store.
+func (m *Memory) Offer(ctx context.Context, lease Lease, next string) (Lease, error) {
+	return m.write(ctx, lease.Key, func(stored Lease) (Lease, error) { return ApplyOffer(stored, lease, next) })
 }
 
 // Renew implements Store.
@@ -144,12 +169,41 @@ func (m *Memory) SaveState(ctx context.Context, state StreamState) (StreamState,
 	return next, nil
 }
 
+// Beat implements Store.
+func (m *Memory) Beat(ctx context.Context, member Member) (Member, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return Member{}, err
+	}
+	defer unlock()
+	next, err := ApplyBeat(member)
+	if err != nil {
+		return Member{}, err
+	}
+	m.members[next.ID] = next
+	return next.clone(), nil
+}
+
+// Forget implements Store.
+func (m *Memory) Forget(ctx context.Context, member Member) error {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := ApplyForget(m.members[member.ID], member); err != nil {
+		return err
+	}
+	delete(m.members, member.ID)
+	return nil
+}
+
 // Close implements Store. The leases are forgotten.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
-	m.leases, m.states = nil, nil
+	m.leases, m.states, m.members = nil, nil, nil
 	return nil
 }
 

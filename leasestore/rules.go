@@ -33,8 +33,24 @@ func ApplyAcquire(stored, lease Lease, owner string) (Lease, error) {
 	if stored.Counter == 0 {
 		next = lease.clone()
 	}
-	next.Owner = owner
+	next.Owner, next.Next = owner, ""
 	next.Counter++
+	return next, nil
+}
+
+// ApplyOffer is the rule of Store.Offer.
+func ApplyOffer(stored, lease Lease, to string) (Lease, error) {
+	switch {
+	case !utf8.ValidString(to):
+		return Lease{}, fmt.Errorf("%w: lease %s: the next owner %q is not UTF-8", ErrInvalid, lease.Key, to)
+	case to != "" && to == lease.Owner:
+		return Lease{}, fmt.Errorf("%w: lease %s: offered to %q, who owns it", ErrInvalid, lease.Key, to)
+	}
+	next, err := apply(stored, lease, "offer")
+	if err != nil {
+		return Lease{}, err
+	}
+	next.Next = to
 	return next, nil
 }
 
@@ -76,7 +92,7 @@ func ApplyMove(stored, lease Lease, to Checkpoint, seek int64) (Lease, error) {
 // ApplyRelease is the rule of Store.Release.
 func ApplyRelease(stored, lease Lease) (Lease, error) {
 	next, err := apply(stored, lease, "release")
-	next.Owner = ""
+	next.Owner, next.Next = "", ""
 	return next, err
 }
 
@@ -84,6 +100,29 @@ func ApplyRelease(stored, lease Lease) (Lease, error) {
 func ApplyDelete(stored, lease Lease) error {
 	_, err := apply(stored, lease, "delete")
 	return err
+}
+
+// ApplyBeat is the rule of Store.Beat.
+func ApplyBeat(member Member) (Member, error) {
+	if member.ID == "" || !utf8.ValidString(member.ID) {
+		return Member{}, fmt.Errorf("%w: the member id %q is empty or not UTF-8", ErrInvalid, member.ID)
+	}
+	for _, text := range []string{member.Address, member.Broker, member.System} {
+		if !utf8.ValidString(text) {
+			return Member{}, fmt.Errorf("%w: member %s: %q is not UTF-8", ErrInvalid, member.ID, text)
+		}
+	}
+	next := member.clone()
+	next.Beat++
+	return next, nil
+}
+
+// ApplyForget is the rule of Store.Forget: the row, if there is one, may be removed unless it is an error.
+func ApplyForget(stored, member Member) error {
+	if stored.ID != "" && stored.Beat != member.Beat {
+		return fmt.Errorf("member %s: forget: the stored beat is %d, last seen was %d: %w", member.ID, stored.Beat, member.Beat, ErrFenced)
+	}
+	return nil
 }
 
 // ApplyState is the rule of Store.SaveState.

@@ -29,8 +29,12 @@ var (
 type Store interface {
 	// Get returns the lease, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Lease, error)
-	// List returns all leases of a stream in one consistent view, ordered by shard id; none is an empty slice.
+	// List returns all leases of a stream, ordered by shard id; none is an empty slice. Each row is as it was at some moment of the
+	// call: stores that read in pages need not show all rows as of one moment.
 	List(ctx context.Context, stream StreamID) ([]Lease, error)
+	// View returns all there is about a stream, with the members, in one look; what was said of List holds for it. It is what every node
+	// calls every few seconds, so it costs one read of the store, shared by the streams that are looked at together.
+	View(ctx context.Context, stream StreamID) (View, error)
 	// Streams returns the states of all streams that have rows in this store, ordered by StreamID.String. A stream that
 	// has leases but no saved state is returned with Version 0.
 	Streams(ctx context.Context) ([]StreamState, error)
@@ -39,7 +43,12 @@ type Store interface {
 	// Checkpoint, Seek and Parents; otherwise the stored counter must be lease.Counter, and only the owner changes. Whether
 	// the former owner is dead is the caller's judgement (see Observer). A lease at SHARD_END can be acquired too: what it is good
 	// for is a seek back into a finished shard.
+	//
+	// A donor that hands a lease over calls it with the receiver's id: one write changes the owner.
 	Acquire(ctx context.Context, lease Lease, owner string) (Lease, error)
+	// Offer sets Lease.Next: the owner is about to hand the lease to next, and lets what is in flight settle before. An empty next
+	// withdraws the offer. It renews the lease as well.
+	Offer(ctx context.Context, lease Lease, next string) (Lease, error)
 	// Renew raises the counter, which tells observers that the owner lives.
 	Renew(ctx context.Context, lease Lease) (Lease, error)
 	// Checkpoint stores how far the shard is settled; it renews the lease as well. ErrBackwards when checkpoint
@@ -57,6 +66,13 @@ type Store interface {
 	// SaveState stores the stream's state if the stored version is state.Version (0: none is stored), and returns it with Version
 	// one higher; otherwise ErrFenced.
 	SaveState(ctx context.Context, state StreamState) (StreamState, error)
+
+	// Beat stores a member's row, whatever was there before under its id, with Beat one higher than given, and returns it. Only the member itself
+	// calls it.
+	Beat(ctx context.Context, member Member) (Member, error)
+	// Forget removes the row of a member that leaves, or that has been silent for long, if its Beat is still member.Beat; otherwise
+	// ErrFenced. No such row is fine.
+	Forget(ctx context.Context, member Member) error
 
 	// Close frees what the store holds (files, connections). Every later call returns ErrClosed; closing twice is fine.
 	Close() error

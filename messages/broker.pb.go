@@ -400,7 +400,9 @@ func (x *Closed) GetCorrelation() uint64 {
 type StatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Repeated in the answer.
-	Correlation   uint64 `protobuf:"varint,1,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	Correlation uint64 `protobuf:"varint,1,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	// Ask the other nodes of the application as well: Status.nodes has one entry for each, this node's among them. A coordinator ignores it.
+	Application   bool `protobuf:"varint,2,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -442,6 +444,13 @@ func (x *StatusRequest) GetCorrelation() uint64 {
 	return 0
 }
 
+func (x *StatusRequest) GetApplication() bool {
+	if x != nil {
+		return x.Application
+	}
+	return false
+}
+
 // Status answers StatusRequest.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -454,7 +463,9 @@ type Status struct {
 	// The streams published to; empty from a coordinator.
 	Publishers []*PublisherStatus `protobuf:"bytes,4,rep,name=publishers,proto3" json:"publishers,omitempty"`
 	// The correlation of the request.
-	Correlation   uint64 `protobuf:"varint,5,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	Correlation uint64 `protobuf:"varint,5,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	// The nodes of the application, ordered by owner id; empty unless asked for.
+	Nodes         []*NodeStatus `protobuf:"bytes,6,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -524,6 +535,95 @@ func (x *Status) GetCorrelation() uint64 {
 	return 0
 }
 
+func (x *Status) GetNodes() []*NodeStatus {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// NodeStatus is one node within the Status of an application.
+type NodeStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The owner id under which it holds leases.
+	OwnerId string `protobuf:"bytes,1,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	// Where other nodes reach it; empty when they can not.
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// Its broker's state; UNSPECIFIED when it was not asked or did not answer, as then subscriptions has what the lease store says of it.
+	State BrokerState `protobuf:"varint,3,opt,name=state,proto3,enum=messages.v1.BrokerState" json:"state,omitempty"`
+	// It is handing over what it reads.
+	Leaving bool `protobuf:"varint,4,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// What it reads.
+	Subscriptions []*SubscriptionStatus `protobuf:"bytes,5,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeStatus) Reset() {
+	*x = NodeStatus{}
+	mi := &file_messages_broker_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeStatus) ProtoMessage() {}
+
+func (x *NodeStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_broker_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
+func (*NodeStatus) Descriptor() ([]byte, []int) {
+	return file_messages_broker_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NodeStatus) GetOwnerId() string {
+	if x != nil {
+		return x.OwnerId
+	}
+	return ""
+}
+
+func (x *NodeStatus) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *NodeStatus) GetState() BrokerState {
+	if x != nil {
+		return x.State
+	}
+	return BrokerState_BROKER_STATE_UNSPECIFIED
+}
+
+func (x *NodeStatus) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
+func (x *NodeStatus) GetSubscriptions() []*SubscriptionStatus {
+	if x != nil {
+		return x.Subscriptions
+	}
+	return nil
+}
+
 // SubscriptionStatus is one subscription within Status.
 type SubscriptionStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -539,7 +639,7 @@ type SubscriptionStatus struct {
 
 func (x *SubscriptionStatus) Reset() {
 	*x = SubscriptionStatus{}
-	mi := &file_messages_broker_proto_msgTypes[6]
+	mi := &file_messages_broker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +651,7 @@ func (x *SubscriptionStatus) String() string {
 func (*SubscriptionStatus) ProtoMessage() {}
 
 func (x *SubscriptionStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_broker_proto_msgTypes[6]
+	mi := &file_messages_broker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +664,7 @@ func (x *SubscriptionStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionStatus.ProtoReflect.Descriptor instead.
 func (*SubscriptionStatus) Descriptor() ([]byte, []int) {
-	return file_messages_broker_proto_rawDescGZIP(), []int{6}
+	return file_messages_broker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SubscriptionStatus) GetSubscription() *actor.PID {
@@ -621,7 +721,7 @@ type ShardStatus struct {
 
 func (x *ShardStatus) Reset() {
 	*x = ShardStatus{}
-	mi := &file_messages_broker_proto_msgTypes[7]
+	mi := &file_messages_broker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +733,7 @@ func (x *ShardStatus) String() string {
 func (*ShardStatus) ProtoMessage() {}
 
 func (x *ShardStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_broker_proto_msgTypes[7]
+	mi := &file_messages_broker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +746,7 @@ func (x *ShardStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardStatus.ProtoReflect.Descriptor instead.
 func (*ShardStatus) Descriptor() ([]byte, []int) {
-	return file_messages_broker_proto_rawDescGZIP(), []int{7}
+	return file_messages_broker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ShardStatus) GetShardId() string {
@@ -748,7 +848,7 @@ type PublisherStatus struct {
 
 func (x *PublisherStatus) Reset() {
 	*x = PublisherStatus{}
-	mi := &file_messages_broker_proto_msgTypes[8]
+	mi := &file_messages_broker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +860,7 @@ func (x *PublisherStatus) String() string {
 func (*PublisherStatus) ProtoMessage() {}
 
 func (x *PublisherStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_broker_proto_msgTypes[8]
+	mi := &file_messages_broker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +873,7 @@ func (x *PublisherStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublisherStatus.ProtoReflect.Descriptor instead.
 func (*PublisherStatus) Descriptor() ([]byte, []int) {
-	return file_messages_broker_proto_rawDescGZIP(), []int{8}
+	return file_messages_broker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PublisherStatus) GetStream() string {
@@ -815,9 +915,10 @@ const file_messages_broker_proto_rawDesc = "" +
 	"\n" +
 	"unfinished\x18\x01 \x03(\tR\n" +
 	"unfinished\x12 \n" +
-	"\vcorrelation\x18\x02 \x01(\x04R\vcorrelation\"1\n" +
+	"\vcorrelation\x18\x02 \x01(\x04R\vcorrelation\"S\n" +
 	"\rStatusRequest\x12 \n" +
-	"\vcorrelation\x18\x01 \x01(\x04R\vcorrelation\"\xfa\x01\n" +
+	"\vcorrelation\x18\x01 \x01(\x04R\vcorrelation\x12 \n" +
+	"\vapplication\x18\x02 \x01(\bR\vapplication\"\xa9\x02\n" +
 	"\x06Status\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.messages.v1.BrokerStateR\x05state\x12\x19\n" +
 	"\bowner_id\x18\x02 \x01(\tR\aownerId\x12E\n" +
@@ -825,7 +926,15 @@ const file_messages_broker_proto_rawDesc = "" +
 	"\n" +
 	"publishers\x18\x04 \x03(\v2\x1c.messages.v1.PublisherStatusR\n" +
 	"publishers\x12 \n" +
-	"\vcorrelation\x18\x05 \x01(\x04R\vcorrelation\"\x8e\x01\n" +
+	"\vcorrelation\x18\x05 \x01(\x04R\vcorrelation\x12-\n" +
+	"\x05nodes\x18\x06 \x03(\v2\x17.messages.v1.NodeStatusR\x05nodes\"\xd2\x01\n" +
+	"\n" +
+	"NodeStatus\x12\x19\n" +
+	"\bowner_id\x18\x01 \x01(\tR\aownerId\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12.\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x18.messages.v1.BrokerStateR\x05state\x12\x18\n" +
+	"\aleaving\x18\x04 \x01(\bR\aleaving\x12E\n" +
+	"\rsubscriptions\x18\x05 \x03(\v2\x1f.messages.v1.SubscriptionStatusR\rsubscriptions\"\x8e\x01\n" +
 	"\x12SubscriptionStatus\x12.\n" +
 	"\fsubscription\x18\x01 \x01(\v2\n" +
 	".actor.PIDR\fsubscription\x12\x16\n" +
@@ -884,7 +993,7 @@ func file_messages_broker_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_broker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_messages_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_messages_broker_proto_goTypes = []any{
 	(BrokerState)(0),            // 0: messages.v1.BrokerState
 	(ShardState)(0),             // 1: messages.v1.ShardState
@@ -894,25 +1003,29 @@ var file_messages_broker_proto_goTypes = []any{
 	(*Closed)(nil),              // 5: messages.v1.Closed
 	(*StatusRequest)(nil),       // 6: messages.v1.StatusRequest
 	(*Status)(nil),              // 7: messages.v1.Status
-	(*SubscriptionStatus)(nil),  // 8: messages.v1.SubscriptionStatus
-	(*ShardStatus)(nil),         // 9: messages.v1.ShardStatus
-	(*PublisherStatus)(nil),     // 10: messages.v1.PublisherStatus
-	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
-	(*actor.PID)(nil),           // 12: actor.PID
+	(*NodeStatus)(nil),          // 8: messages.v1.NodeStatus
+	(*SubscriptionStatus)(nil),  // 9: messages.v1.SubscriptionStatus
+	(*ShardStatus)(nil),         // 10: messages.v1.ShardStatus
+	(*PublisherStatus)(nil),     // 11: messages.v1.PublisherStatus
+	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
+	(*actor.PID)(nil),           // 13: actor.PID
 }
 var file_messages_broker_proto_depIdxs = []int32{
-	11, // 0: messages.v1.Shutdown.timeout:type_name -> google.protobuf.Duration
+	12, // 0: messages.v1.Shutdown.timeout:type_name -> google.protobuf.Duration
 	0,  // 1: messages.v1.Status.state:type_name -> messages.v1.BrokerState
-	8,  // 2: messages.v1.Status.subscriptions:type_name -> messages.v1.SubscriptionStatus
-	10, // 3: messages.v1.Status.publishers:type_name -> messages.v1.PublisherStatus
-	12, // 4: messages.v1.SubscriptionStatus.subscription:type_name -> actor.PID
-	9,  // 5: messages.v1.SubscriptionStatus.shards:type_name -> messages.v1.ShardStatus
-	1,  // 6: messages.v1.ShardStatus.state:type_name -> messages.v1.ShardState
-	7,  // [7:7] is the sub-list for method output_type
-	7,  // [7:7] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	9,  // 2: messages.v1.Status.subscriptions:type_name -> messages.v1.SubscriptionStatus
+	11, // 3: messages.v1.Status.publishers:type_name -> messages.v1.PublisherStatus
+	8,  // 4: messages.v1.Status.nodes:type_name -> messages.v1.NodeStatus
+	0,  // 5: messages.v1.NodeStatus.state:type_name -> messages.v1.BrokerState
+	9,  // 6: messages.v1.NodeStatus.subscriptions:type_name -> messages.v1.SubscriptionStatus
+	13, // 7: messages.v1.SubscriptionStatus.subscription:type_name -> actor.PID
+	10, // 8: messages.v1.SubscriptionStatus.shards:type_name -> messages.v1.ShardStatus
+	1,  // 9: messages.v1.ShardStatus.state:type_name -> messages.v1.ShardState
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_messages_broker_proto_init() }
@@ -926,7 +1039,7 @@ func file_messages_broker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_broker_proto_rawDesc), len(file_messages_broker_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

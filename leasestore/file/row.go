@@ -13,6 +13,7 @@ import (
 // leaseRow is a lease as it is stored; its key is in the database.
 type leaseRow struct {
 	Owner      string   `json:"owner,omitempty"`
+	Next       string   `json:"next,omitempty"`
 	Counter    int64    `json:"counter"`
 	Checkpoint string   `json:"checkpoint,omitempty"`
 	Seek       int64    `json:"seek,omitempty"`
@@ -21,7 +22,7 @@ type leaseRow struct {
 
 func encodeLease(l leasestore.Lease) ([]byte, error) {
 	return json.Marshal(leaseRow{
-		Owner: l.Owner, Counter: l.Counter, Checkpoint: l.Checkpoint.String(), Seek: l.Seek, Parents: l.Parents,
+		Owner: l.Owner, Next: l.Next, Counter: l.Counter, Checkpoint: l.Checkpoint.String(), Seek: l.Seek, Parents: l.Parents,
 	})
 }
 
@@ -38,7 +39,7 @@ func decodeLease(key leasestore.Key, value []byte) (leasestore.Lease, error) {
 		return leasestore.Lease{}, fmt.Errorf("%w: the row of lease %s: the counter is %d", ErrCorrupt, key, row.Counter)
 	}
 	return leasestore.Lease{
-		Key: key, Owner: row.Owner, Counter: row.Counter, Checkpoint: checkpoint, Seek: row.Seek, Parents: row.Parents,
+		Key: key, Owner: row.Owner, Next: row.Next, Counter: row.Counter, Checkpoint: checkpoint, Seek: row.Seek, Parents: row.Parents,
 	}, nil
 }
 

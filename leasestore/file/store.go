@@ -31,6 +31,9 @@ type Store struct {
 	calls  sync.WaitGroup // of calls that use db, whether their callers still wait or not
 
 	closing sync.Once
+
+	// members are not in the file: it is open in one process at a time, and with that process they all end.
+	members members
 }
 
 var _ leasestore.Store = (*Store)(nil)
@@ -56,6 +59,23 @@ func (s *Store) Get(ctx context.Context, key leasestore.Key) (leasestore.Lease, 
 // List implements leasestore.Store.
 func (s *Store) List(ctx context.Context, stream leasestore.StreamID) ([]leasestore.Lease, error) {
 	return read(ctx, s, func(t table) ([]leasestore.Lease, error) { return t.list(stream) })
+}
+
+// View implements leasestore.Store.
+func (s *Store) View(ctx context.Context, stream leasestore.StreamID) (leasestore.View, error) {
+	view, err := read(ctx, s, func(t table) (view leasestore.View, err error) {
+		if view.Leases, err = t.list(stream); err != nil {
+			return view, err
+		}
+		view.State, err = t.state(stream)
+		view.State.Stream = stream
+		return view, err
+	})
+	if err != nil {
+		return leasestore.View{}, err
+	}
+	view.Members = s.members.list()
+	return view, nil
 }
 
 // Streams implements leasestore.Store.
@@ -86,6 +106,13 @@ func (s *Store) Streams(ctx context.Context) ([]leasestore.StreamState, error) {
 func (s *Store) Acquire(ctx context.Context, lease leasestore.Lease, owner string) (leasestore.Lease, error) {
 	return s.write(ctx, lease.Key, func(stored leasestore.Lease) (leasestore.Lease, error) {
 		return leasestore.ApplyAcquire(stored, lease, owner)
+	})
+}
+
+// Offer implements leasestore.Store.
+func (s *Store) Offer(ctx context.Context, lease leasestore.Lease, next string) (leasestore.Lease, error) {
+	return s.write(ctx, lease.Key, func(stored leasestore.Lease) (leasestore.Lease, error) {
+		return leasestore.ApplyOffer(stored, lease, next)
 	})
 }
 
@@ -159,6 +186,24 @@ func (s *Store) SaveState(ctx context.Context, state leasestore.StreamState) (le
 		return leasestore.StreamState{}, err
 	}
 	return next, nil
+}
+
+// Beat implements leasestore.Store.
+func (s *Store) Beat(ctx context.Context, member leasestore.Member) (leasestore.Member, error) {
+	if err := s.begin(ctx); err != nil {
+		return leasestore.Member{}, err
+	}
+	defer s.calls.Done()
+	return s.members.beat(member)
+}
+
+// Forget implements leasestore.Store.
+func (s *Store) Forget(ctx context.Context, member leasestore.Member) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.calls.Done()
+	return s.members.forget(member)
 }
 
 // Close implements leasestore.Store. It waits for the reads and writes under way, then gives the file free. Leases that are
