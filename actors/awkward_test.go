@@ -195,7 +195,7 @@ func TestSeekToTheTipOnAnotherNode(t *testing.T) {
 			w.me.Request(w.broker, &messages.Subscribe{Stream: &messages.StreamDescriptor{Name: testStream}, Subscriber: other.PID()})
 			opened := probe.Expect[*messages.Subscribed](w.me)
 			require.Empty(w.t, opened.GetShards(), "the first reads the shard")
-			time.Sleep(time.Until(w.begun.Add(10 * time.Second))) // just after a look of the first
+			time.Sleep(time.Until(w.begun.Add(7 * time.Second))) // the first looks next in two seconds
 			w.me.Request(opened.GetSubscription(), &messages.Seek{To: &messages.Position{At: &messages.Position_Latest{}}})
 			probe.Expect[*messages.Sought](w.me)
 			time.Sleep(time.Millisecond)
