@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/actors"
+	"github.com/protokinesis/protokinesis/leasestore"
+)
+
+// demoNode is one node of a demo with several: a broker in an actor system of its own. Whatever of it matters to anyone goes through its plug.
+type demoNode struct {
+	name  string
+	fleet *fleet
+	plug  plug
+	node  *node
+
+	iterators sync.Map // shard iterator → shard
+
+	mu      sync.Mutex
+	handled map[string][]leasestore.Checkpoint // by shard: records, since its checkpoint or before
+}
+
+// newDemoNode connects and subscribes.
+func (f *fleet) newDemoNode(ctx context.Context, name string) (*demoNode, error) {
+	n := &demoNode{name: name, fleet: f, handled: make(map[string][]leasestore.Checkpoint)}
+	log := slog.New(slog.NewTextHandler(pluggedWriter{&n.plug, f.app.stderr}, &slog.HandlerOptions{Level: logLevel(f.app.LogLevel)}))
+	log = log.With(slog.String("node", name))
+	cfg := f.server.Config()
+	cfg.Logger = actors.SDKLogger(log)
+	cfg.HTTPClient = pluggedHTTP{&n.plug, cfg.HTTPClient}
+	cfg.APIOptions = append(cfg.APIOptions, n.watch)
+	var err error
+	n.node, err = connect(ctx, log, cfg,
+		protokinesis.WithOwnerID(name),
+		protokinesis.WithLeaseStore(&pluggedStore{&n.plug, f.store, f.board}),
+		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
+		protokinesis.WithTimings(f.timings()))
+	if err != nil {
+		return nil, err
+	}
+	// It starts at the tip, which is pinned before anything is published: a position would be the whole stream's, and send the others back.
+	if _, err = n.node.Subscribe(ctx, protokinesis.Stream(demoStream), protokinesis.HandlerFunc(n.handle)); err != nil {
+		_ = n.node.close(ctx, demoShutdown)
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *demoNode) handle(ctx context.Context, r *protokinesis.Delivery) error {
+	alive := n.plug.through(func() {
+		n.fleet.ledger.isDelivered(r.PartitionKey(), r.Data())
+		n.fleet.ledger.isAcked()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.handled[r.Shard()] = append(n.handled[r.Shard()], leasestore.AtSequence(r.SequenceNumber(), r.SubSequenceNumber()))
+	})
+	if !alive {
+		<-ctx.Done() // what a process was at when it was killed does not return
+		return errPulled
+	}
+	return nil
+}
+
+// kill ends the node as a process that is killed. It returns the leases it had, and how many records it had handled that they do not tell of:
+// those come again.
+func (n *demoNode) kill() (had []leasestore.Lease, unsaved int) {
+	n.plug.pull()
+	had = n.fleet.board.owned()[n.name]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, lease := range had {
+		for _, record := range n.handled[lease.Shard] {
+			if record.Compare(lease.Checkpoint) > 0 {
+				unsaved++
+			}
+		}
+	}
+	return had, unsaved
+}
+
+// bury frees what the process still has of a node that was killed.
+func (n *demoNode) bury(ctx context.Context) {
+	_ = n.node.actors.Root.StopFuture(n.node.PID()).Wait() // by force: it gives nothing back
+	_ = n.node.close(ctx, demoShutdown)                    // it has nothing left to do but to stop the handlers
+}
+
+// watch tells the board which shards the node reads.
+func (n *demoNode) watch(stack *middleware.Stack) error {
+	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("demo", func(
+		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+	) (middleware.InitializeOutput, middleware.Metadata, error) {
+		out, metadata, err := next.HandleInitialize(ctx, in)
+		if err == nil {
+			n.plug.through(func() { n.saw(in.Parameters, out.Result) })
+		}
+		return out, metadata, err
+	}), middleware.Before)
+}
+
+func (n *demoNode) saw(in, out any) {
+	switch in := in.(type) {
+	case *kinesis.GetShardIteratorInput:
+		if out, ok := out.(*kinesis.GetShardIteratorOutput); ok {
+			n.iterators.Store(aws.ToString(out.ShardIterator), aws.ToString(in.ShardId))
+		}
+	case *kinesis.GetRecordsInput:
+		shard, known := n.iterators.LoadAndDelete(aws.ToString(in.ShardIterator))
+		out, ok := out.(*kinesis.GetRecordsOutput)
+		if !known || !ok {
+			return
+		}
+		if out.NextShardIterator != nil {
+			n.iterators.Store(aws.ToString(out.NextShardIterator), shard)
+		}
+		n.fleet.board.readBy(shard.(string), n.name) //nolint:forcetypeassert // what is stored above
+	}
+}
+
+// names are the nodes' names.
+func names(nodes []*demoNode) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.name
+	}
+	slices.Sort(out)
+	return out
+}
