@@ -78,6 +78,9 @@ type pluggedStore struct {
 
 var _ leasestore.Store = (*pluggedStore)(nil)
 
+// Shared says that other nodes use the store, so that those that start at the same time wait for each other.
+func (s *pluggedStore) Shared() bool { return true }
+
 // write makes a write of a lease.
 func (s *pluggedStore) write(do func() (leasestore.Lease, error)) (leasestore.Lease, error) {
 	return call(s.plug, func() (leasestore.Lease, error) {
