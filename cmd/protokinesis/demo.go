@@ -112,7 +112,7 @@ func (d *demo) run() error {
 			PollInterval: demoPoll, CheckpointInterval: 2 * demoPoll, ListEvery: time.Second,
 		}))
 	if err != nil {
-		return err
+		return d.app.unlessInterrupted(err)
 	}
 	d.begun = time.Now()
 	switch {

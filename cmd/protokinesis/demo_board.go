@@ -163,20 +163,24 @@ func (b *board) awaitReadAgain(ctx context.Context, shards []leasestore.Lease, h
 	}
 }
 
-// picture shows who has which shards, all of the nodes named and others that have some.
-func picture(owned map[string][]leasestore.Lease, nodes []string) string {
+// picture shows who has which shards: the nodes that live, and others that have some still.
+func picture(owned map[string][]leasestore.Lease, live []string) string {
+	nodes := slices.Clone(live)
 	for name := range owned {
-		if !slices.Contains(nodes, name) {
-			nodes = append(slices.Clone(nodes), name)
+		if !slices.Contains(live, name) {
+			nodes = append(nodes, name)
 		}
 	}
-	parts := make([]string, 0, len(nodes))
-	for _, name := range slices.Sorted(slices.Values(nodes)) {
+	slices.Sort(nodes)
+	parts := make([]string, len(nodes))
+	for i, name := range nodes {
 		shards := make([]string, 0, len(owned[name]))
 		for _, lease := range owned[name] {
 			shards = append(shards, shortShard(lease.Shard))
 		}
-		parts = append(parts, name+": "+orDash(strings.Join(shards, " ")))
+		if parts[i] = name + ": " + orDash(strings.Join(shards, " ")); !slices.Contains(live, name) {
+			parts[i] += " (gone)"
+		}
 	}
 	return strings.Join(parts, "   ")
 }

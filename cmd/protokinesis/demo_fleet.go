@@ -146,8 +146,8 @@ func (f *fleet) leave(ctx context.Context) error {
 	had := f.board.owned()[n.name]
 	f.say("%s leaves", n.name)
 	begun := time.Now()
-	if err := n.node.close(ctx, demoShutdown); err != nil {
-		return fmt.Errorf("%s: %w", n.name, err)
+	if err := n.leave(ctx); err != nil {
+		return err
 	}
 	return f.measure(ctx, &f.result.Handover, n, had, begun)
 }
@@ -214,22 +214,21 @@ func (f *fleet) sumUp() {
 	f.result.Balanced, f.result.Moves = &spread, &moves
 }
 
-// narrate tells who has which shards, whenever that has changed.
+// narrate tells who has which shards, whenever that has changed, and at the end.
 func (f *fleet) narrate(ctx context.Context) {
 	told := ""
-	for {
+	for goesOn := true; ; goesOn = sleep(ctx, demoQuiet) {
 		changed := f.board.change()
 		if now := picture(f.board.owned(), names(f.nodes())); now != told {
 			f.say("%s", now)
 			told = now
 		}
+		if !goesOn {
+			return
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return
-		}
-		if !sleep(ctx, demoQuiet) {
-			return
 		}
 	}
 }
@@ -246,11 +245,7 @@ func (f *fleet) close() error {
 	failed := make([]error, len(nodes))
 	var group sync.WaitGroup
 	for i, n := range nodes {
-		group.Go(func() {
-			if err := n.node.close(f.app.ctx, demoShutdown); err != nil {
-				failed[i] = fmt.Errorf("%s: %w", n.name, err)
-			}
-		})
+		group.Go(func() { failed[i] = n.leave(f.app.ctx) })
 	}
 	group.Wait()
 	f.dead.Wait()

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,14 +13,16 @@ import (
 	"github.com/protokinesis/protokinesis"
 	"github.com/protokinesis/protokinesis/actors"
 	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
 )
 
-// demoNode is one node of a demo with several: a broker in an actor system of its own. Whatever of it matters to anyone goes through its plug.
+// demoNode is one node of a demo with several: a broker in an actor system of its own, and a consumer as that of consume. Whatever of it
+// matters to anyone goes through its plug.
 type demoNode struct {
-	name  string
-	fleet *fleet
-	plug  plug
-	node  *node
+	name        string
+	fleet       *fleet
+	plug        plug
+	consumption *consumption
 
 	iterators sync.Map // shard iterator → shard
 
@@ -37,8 +39,7 @@ func (f *fleet) newDemoNode(ctx context.Context, name string) (*demoNode, error)
 	cfg.Logger = actors.SDKLogger(log)
 	cfg.HTTPClient = pluggedHTTP{&n.plug, cfg.HTTPClient}
 	cfg.APIOptions = append(cfg.APIOptions, n.watch)
-	var err error
-	n.node, err = connect(ctx, log, cfg,
+	system, err := connect(ctx, log, cfg,
 		protokinesis.WithOwnerID(name),
 		protokinesis.WithLeaseStore(&pluggedStore{&n.plug, f.store, f.board}),
 		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
@@ -47,24 +48,37 @@ func (f *fleet) newDemoNode(ctx context.Context, name string) (*demoNode, error)
 		return nil, err
 	}
 	// It starts at the tip, which is pinned before anything is published: a position would be the whole stream's, and send the others back.
-	if _, err = n.node.Subscribe(ctx, protokinesis.Stream(demoStream), protokinesis.HandlerFunc(n.handle)); err != nil {
-		_ = n.node.close(ctx, demoShutdown)
+	n.consumption, err = consume(ctx, system, protokinesis.Stream(demoStream, protokinesis.Batches(printBatch)), consumerConfig{
+		handle: n.handle, parallel: 1, jobSize: printBatch, log: log,
+	})
+	if err != nil {
+		_ = system.close(ctx, demoShutdown)
 		return nil, err
 	}
 	return n, nil
 }
 
-func (n *demoNode) handle(ctx context.Context, r *protokinesis.Delivery) error {
+func (n *demoNode) handle(ctx context.Context, records []*messages.Delivery, _ int) error {
 	alive := n.plug.through(func() {
-		n.fleet.ledger.isDelivered(r.PartitionKey(), r.Data())
-		n.fleet.ledger.isAcked()
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.handled[r.Shard()] = append(n.handled[r.Shard()], leasestore.AtSequence(r.SequenceNumber(), r.SubSequenceNumber()))
+		for _, r := range records {
+			n.fleet.ledger.isDelivered(r.GetPartitionKey(), r.GetData())
+			n.fleet.ledger.isAcked()
+			n.handled[r.GetShardId()] = append(n.handled[r.GetShardId()], leasestore.AtSequence(r.GetSequenceNumber(), r.GetSubSequenceNumber()))
+		}
 	})
 	if !alive {
 		<-ctx.Done() // what a process was at when it was killed does not return
 		return errPulled
+	}
+	return nil
+}
+
+// leave ends the node in order.
+func (n *demoNode) leave(ctx context.Context) error {
+	if err := n.consumption.close(ctx, demoShutdown); err != nil {
+		return fmt.Errorf("%s: %w", n.name, err)
 	}
 	return nil
 }
@@ -88,8 +102,10 @@ func (n *demoNode) kill() (had []leasestore.Lease, unsaved int) {
 
 // bury frees what the process still has of a node that was killed.
 func (n *demoNode) bury(ctx context.Context) {
-	_ = n.node.actors.Root.StopFuture(n.node.PID()).Wait() // by force: it gives nothing back
-	_ = n.node.close(ctx, demoShutdown)                    // it has nothing left to do but to stop the handlers
+	system := n.consumption.node
+	_ = system.actors.Root.StopFuture(system.PID()).Wait() // by force: it gives nothing back
+	n.consumption.cancel()
+	_ = n.consumption.close(ctx, demoShutdown) // that its subscription is gone
 }
 
 // watch tells the board which shards the node reads.
@@ -130,6 +146,5 @@ func names(nodes []*demoNode) []string {
 	for i, n := range nodes {
 		out[i] = n.name
 	}
-	slices.Sort(out)
 	return out
 }
