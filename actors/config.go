@@ -48,6 +48,8 @@ type Config struct {
 	pool *pool
 	// budget bounds what its readers hold together.
 	budget *budget
+	// quiet sends no hints, as if no other node could be reached; for tests.
+	quiet bool
 	// intercept sees every message before an actor does; tests make it panic.
 	intercept func(r role, message any)
 }

@@ -120,6 +120,7 @@ type shardInfo struct {
 	finished   bool                   // read to its end here, in the seek finishedIn
 	finishedIn int64
 	giving     string    // who its reader is handing the lease to
+	gaveAway   bool      // its last reader handed the lease over, or released it
 	knownAt    time.Time // when lease was learned from its reader: an older look knows less
 	freeLooks  int       // looks in a row in which the lease was free
 	missed     int       // listings in a row that did not show it

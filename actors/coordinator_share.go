@@ -40,15 +40,12 @@ func (co *coordinator) fleet(now time.Time) *fleet {
 		f.members = slices.Delete(f.members, at, at+1)
 	}
 	for _, s := range co.ordered() {
-		if s.decision.verdict == verdictStart && !s.isDone() {
+		if s.decision.verdict == verdictStart {
 			f.shards = append(f.shards, co.fleetShard(s, f.members, now))
 		}
 	}
 	return f
 }
-
-// isDone: the shard is finished, or its reader is about to say so.
-func (s *shardInfo) isDone() bool { return s.lease.Checkpoint.IsShardEnd() && s.reader == nil }
 
 func (co *coordinator) fleetShard(s *shardInfo, members []string, now time.Time) fleetShard {
 	one := fleetShard{id: s.id, holder: s.lease.Owner, owner: s.lease.Owner, looks: s.freeLooks}
@@ -177,7 +174,7 @@ func (co *coordinator) onGivenAway(c actor.Context, s *shardInfo, row leasestore
 	if row.Counter == 0 {
 		return
 	}
-	s.lease, s.knownAt = row, time.Now()
+	s.lease, s.knownAt, s.gaveAway = row, time.Now(), true
 	if row.Owner != "" {
 		co.hintOwner(c, messages.HintKind_HINT_KIND_HANDED, row.Owner)
 	} else {

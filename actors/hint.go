@@ -39,6 +39,9 @@ func (co *coordinator) onHint(c actor.Context, m *messages.Hint) {
 
 // hint tells another node.
 func (co *coordinator) hint(c actor.Context, kind messages.HintKind, to leasestore.Member) {
+	if co.cfg.quiet {
+		return
+	}
 	if pid := reachable(c.ActorSystem(), to); pid != nil && to.ID != co.owner {
 		c.Send(pid, &messages.Hint{Kind: kind, To: to.ID, From: co.owner, Stream: co.found.id.String()})
 	}

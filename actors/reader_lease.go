@@ -206,7 +206,11 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 	}
 	k.lease, k.failures = m.lease, 0
 	if m.op == opRelease || m.op == opHand {
-		r.log().Info("lease given away", slog.String("how", m.op.String()), slog.String("to", k.lease.Owner), slog.String("checkpoint", k.lease.Checkpoint.String()))
+		what := "lease released"
+		if m.op == opHand {
+			what = "lease handed over"
+		}
+		r.log().Info(what, slog.String("to", k.lease.Owner), slog.String("checkpoint", k.lease.Checkpoint.String()))
 		k.held = false
 		r.stopSelf(c, readerEnded{reason: endReleased, row: k.lease, unfinished: r.drain.unfinished})
 		return
