@@ -321,6 +321,8 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 		co.onStartProbed(c, m)
 	case retired:
 		co.onRetired(m)
+	case lastLook:
+		co.onLastLook(c, m)
 	case swept:
 		co.leave(c)
 	}
