@@ -208,6 +208,6 @@ func TestSeekToTheTipOnAnotherNode(t *testing.T) {
 			require.Equal(w.t, []string{"after"}, w.takeAll(1), "it was not settled when the first was moved")
 			w.me.Request(first, &messages.Shutdown{Timeout: durationOf(0)})
 			probe.Expect[*messages.Closed](w.me)
-		})
+		}, quiet)
 	}
 }

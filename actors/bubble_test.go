@@ -227,6 +227,16 @@ func (s *flakyStore) List(ctx context.Context, stream leasestore.StreamID) ([]le
 	return leases, err
 }
 
+// View is as slow as List.
+func (s *flakyStore) View(ctx context.Context, stream leasestore.StreamID) (leasestore.View, error) {
+	view, err := s.Store.View(ctx, stream)
+	s.mu.Lock()
+	delay := s.lists
+	s.mu.Unlock()
+	time.Sleep(delay)
+	return view, err
+}
+
 func (s *flakyStore) count(op string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,6 +24,7 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 		return
 	}
 	s.rememberOwn(m.last)
+	co.onGivenAway(c, s, m.row)
 	if m.unfinished != "" {
 		co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
 	}

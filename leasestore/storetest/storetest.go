@@ -48,12 +48,18 @@ func Run(t *testing.T, open Open) {
 		{"Checkpoint/KeepsEveryKind", testCheckpointKinds},
 		{"Checkpoint/RefusesWhatIsNoCheckpoint", testCheckpointInvalid},
 		{"Move", testMove},
+		{"Offer/NamesTheNextOwner", testOffer},
+		{"Offer/StaysUntilTheOwnerChanges", testOfferKept},
+		{"Offer/EndsWithTheOwner", testOfferEnds},
+		{"Offer/RefusesWhatCanNotBe", testOfferInvalid},
 		{"Release", testRelease},
 		{"Delete", testDelete},
 		{"Fencing/StaleCounter", testFencingStale},
 		{"Fencing/NoSuchLease", testFencingMissing},
 		{"Fencing/Zombie", testFencingZombie},
 		{"Fencing/CheckpointSaysFencedFirst", testFencedBeforeBackwards},
+		{"LostReply/Confirmed", testLostReply},
+		{"LostReply/ReleaseConfirmed", testLostRelease},
 		{"Expiry/SilentOwner", testExpirySilent},
 		{"Expiry/RenewingOwner", testExpiryRenewing},
 		{"Expiry/ReleasedIsFree", testExpiryReleased},
@@ -68,6 +74,14 @@ func Run(t *testing.T, open Open) {
 		{"Copies", testCopies},
 		{"Streams", testStreams},
 		{"State", testState},
+		{"View/IsAllThereIs", testView},
+		{"View/OfNothing", testViewEmpty},
+		{"Members/Beat", testBeat},
+		{"Members/StreamsAndOrder", testMembersShared},
+		{"Members/Forget", testForget},
+		{"Members/OddIDs", testMembersOdd},
+		{"Members/RefusesWhatCanNotBe", testBeatInvalid},
+		{"Members/Contention", testContentionMembers},
 		{"Context/Cancelled", testCancelled},
 		{"Context/Deadline", testDeadline},
 		{"Close", testClose},
@@ -125,6 +139,13 @@ func (s *subject) acquire(lease leasestore.Lease, owner string) leasestore.Lease
 func (s *subject) checkpoint(lease leasestore.Lease, c leasestore.Checkpoint) leasestore.Lease {
 	s.t.Helper()
 	got, err := s.Checkpoint(s.ctx, lease, c)
+	require.NoError(s.t, err)
+	return got
+}
+
+func (s *subject) offer(lease leasestore.Lease, next string) leasestore.Lease {
+	s.t.Helper()
+	got, err := s.Offer(s.ctx, lease, next)
 	require.NoError(s.t, err)
 	return got
 }
