@@ -187,11 +187,26 @@ func (co *coordinator) learn(m scanned) {
 		s.remember(row)
 	}
 	co.look(m)
+	co.listStrangers()
 	if m.state.Version > co.state.Version {
 		co.state = m.state
 	}
 	if co.state.Version == 0 {
 		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
+	}
+}
+
+// listStrangers has the shards listed when there is a lease of one that no listing has shown yet: another node knows of a reshard, and may have
+// handed one of its shards to this one.
+func (co *coordinator) listStrangers() {
+	for id, row := range co.rows {
+		if _, known := co.shards[id]; known || co.strangers[id] || row.Checkpoint.IsShardEnd() {
+			continue
+		}
+		co.strangers[id], co.listDue = true, true
+		if co.live {
+			co.soon(0)
+		}
 	}
 }
 
@@ -272,13 +287,22 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 			continue
 		}
 		if s.lease.Owner == co.owner && co.live {
-			co.log().Info("a lease of ours has no reader: starting one", slog.String("shard", s.id))
+			co.logOrphan(s)
 		}
 		if co.startReader(c, s) {
 			started = append(started, s.id)
 		}
 	}
 	return started
+}
+
+// logOrphan tells of a lease of ours that has no reader: another node has handed it over, or ours has ended in a way that it should not.
+func (co *coordinator) logOrphan(s *shardInfo) {
+	if s.started == 0 || s.gaveAway {
+		co.log().Info("a shard was handed to this node", slog.String("shard", s.id))
+		return
+	}
+	co.log().Warn("a lease of ours has no reader: starting one", slog.String("shard", s.id))
 }
 
 // decide asks the lineage. A shard that has a reader here counts as leased, whatever the last scan saw; except when the readers themselves
@@ -328,7 +352,8 @@ func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 		co.soon(restartFirst)
 		return false
 	}
-	s.reader, s.share, s.started, s.crashed, s.giving = pid, spec.share, spec.number, false, ""
+	s.reader, s.share, s.started, s.crashed = pid, spec.share, spec.number, false
+	s.giving, s.gaveAway = "", false
 	return true
 }
 

@@ -174,7 +174,7 @@ func (co *coordinator) onGivenAway(c actor.Context, s *shardInfo, row leasestore
 	if row.Counter == 0 {
 		return
 	}
-	s.lease, s.knownAt = row, time.Now()
+	s.lease, s.knownAt, s.gaveAway = row, time.Now(), true
 	if row.Owner != "" {
 		co.hintOwner(c, messages.HintKind_HINT_KIND_HANDED, row.Owner)
 	} else {
