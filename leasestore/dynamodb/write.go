@@ -44,27 +44,28 @@ func (s *Store) write(ctx context.Context, lease leasestore.Lease, w write) (lea
 	}
 	defer cancel()
 
-	was, isStored := believed(lease), false
-	for range maxBases {
+	was := believed(lease)
+	for n := range maxBases {
 		next, err := w.rule(was.lease)
-		if err != nil && isStored {
-			return leasestore.Lease{}, err
+		if err != nil && n > 0 {
+			return leasestore.Lease{}, err // the stored row says so
 		}
+		var now, old item
+		refused := true
 		if err == nil {
-			now, old, refused, err := s.update(ctx, key, s.lease(lease.Key, w, was, next), what)
-			if err == nil && !refused {
-				return s.decodeLease(lease.Key, key, now)
-			}
-			if err != nil {
-				return leasestore.Lease{}, err
-			}
-			if was, err = s.decodeRow(lease.Key, key, old); err != nil {
-				return leasestore.Lease{}, err
-			}
-		} else if was, err = s.readRow(ctx, lease.Key, key, what); err != nil {
+			now, old, refused, err = s.update(ctx, key, s.lease(lease.Key, w, was, next), what)
+		} else {
+			old, err = s.get(ctx, key, what)
+		}
+		switch {
+		case err != nil:
+			return leasestore.Lease{}, err
+		case !refused:
+			return s.decodeLease(lease.Key, key, now)
+		}
+		if was, err = s.decodeRow(lease.Key, key, old); err != nil {
 			return leasestore.Lease{}, err
 		}
-		isStored = true
 		if !w.anyOwner && was.lease.Counter == lease.Counter && was.lease.Owner != lease.Owner {
 			return leasestore.Lease{}, fmt.Errorf("%s: the owner is %q, the writer last saw %q: %w; read it again",
 				what, was.lease.Owner, lease.Owner, leasestore.ErrFenced)
