@@ -1,10 +1,12 @@
 package actors
 
 import (
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
 )
 
@@ -39,16 +41,26 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 		// Nobody has been told that it failed, if this is a shutdown or the subscriber's end.
 		c.Send(c.Parent(), subscriptionFailed{coordinator: c.Self(), err: notConnected(messages.BrokerState_BROKER_STATE_CLOSING)})
 	}
+	first := !co.closing.begun
 	co.closing.begun = true
 	co.behavior.Become(co.closingDown)
-	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerReopen} {
+	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerReopen, timerGather} {
 		co.timers.cancel(t)
 	}
 	co.seeks.refuseAll(c, notConnected(messages.BrokerState_BROKER_STATE_CLOSING))
+	if first && co.found.id.Name != "" {
+		c.Send(c.Parent(), subscriptionLeaving{co.found.id})
+		co.hintAll(c, messages.HintKind_HINT_KIND_LEAVING)
+	}
+	heirs := co.heirs()
 	for _, s := range co.shards {
-		if s.reader != nil {
-			c.Send(s.reader, drain{timeout: req.timeout})
+		if s.reader == nil {
+			continue
 		}
+		if s.giving == "" {
+			s.giving = heirs[s.id]
+		}
+		c.Send(s.reader, drain{timeout: req.timeout, to: s.giving})
 	}
 	// Readers keep the deadline themselves; this is for one that does not, such as one whose store hangs.
 	co.timers.set(timerClose, req.timeout+co.cfg.Timings.LeaseTTL)
@@ -62,6 +74,11 @@ func (co *coordinator) closingDown(c actor.Context) {
 		if m.unfinished != "" {
 			co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
 		}
+		if s := co.shards[m.shard]; s != nil && s.started == m.reader {
+			co.onGivenAway(c, s, m.row)
+		}
+	case *messages.Hint:
+		co.onHint(c, m)
 	case subscriptionForgotten:
 		co.onForgotten(c)
 	case *messages.Unsubscribe:
@@ -86,8 +103,20 @@ func (co *coordinator) checkClosed(c actor.Context) {
 			return
 		}
 	}
-	if !co.closing.stopped {
-		co.closing.stopped = true
+	if co.closing.stopped {
+		return
+	}
+	co.closing.stopped = true
+	if co.shared && co.opened && slices.ContainsFunc(co.sharing(), func(m leasestore.Member) bool { return m.ID != co.owner }) {
+		co.sweep()
+		return
+	}
+	co.finishClose(c)
+}
+
+// leave ends the coordinator after its sweep.
+func (co *coordinator) leave(c actor.Context) {
+	if co.closing.begun {
 		co.finishClose(c)
 	}
 }

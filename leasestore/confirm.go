@@ -6,16 +6,19 @@ import (
 	"fmt"
 )
 
-// Confirm finds out what became of a failed write that would have left owner as the owner: an Acquire (also one that
-// names the next owner), Renew, Checkpoint or Move. before is the lease as last seen before the write, err what
+// Confirm finds out what became of a failed write that would have left owner as the owner: an Acquire (also a donor's, with
+// the receiver as owner), Offer, Renew, Checkpoint or Move. before is the lease as last seen before the write, err what
 // the write returned.
 //
 // A write can be applied and its reply lost, and then its second try is fenced by the first. So Confirm reads the row back: if
 // it belongs to owner and its counter is the one after before's, a write of ours landed and Confirm returns the row, as held.
 // That is sound because a counter is raised once per write, owner ids are unique to a broker, and one writer at a time writes
 // a lease: nobody else can have made this row. (A tool that wants to move a lease it does not own must
-// acquire it first.) Which of its writes landed is for the caller to see: the returned Checkpoint and Seek are
+// acquire it first.) Which of its writes landed is for the caller to see: the returned Checkpoint, Seek and Next are
 // what is stored, and may be older than what it meant to store.
+//
+// For a donor an error that wraps ErrFenced is no reason to try again either: the receiver may have written the row since, and if
+// somebody else has it, the donor has not.
 //
 // Otherwise the lease is returned empty, with an error that says what is known:
 //   - it wraps ErrFenced: the row is another's or gone; the write was not applied and never will be. err is wrapped, too;

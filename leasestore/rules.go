@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrInvalid says that the caller's value can not be stored: an empty owner or shard id, text that is not UTF-8, a checkpoint
-// that would not be read back as it was written, or a negative counter. Nothing was written, and trying again is of no use.
+// ErrInvalid says that the caller's value can not be stored: an empty owner or shard id, an offer to the owner or of a
+// lease that has none, text that is not UTF-8, a checkpoint that would not be read back as it was written, or a negative counter. Nothing was written, and trying again is of no use.
 var ErrInvalid = errors.New("lease store: invalid")
 
 // The rules of all writes as pure functions, for whoever implements a Store over a database with transactions: read the row
@@ -38,17 +38,19 @@ func ApplyAcquire(stored, lease Lease, owner string) (Lease, error) {
 	return next, nil
 }
 
-// ApplyOffer is the rule of Store.Offer.
+// ApplyOffer is the rule of Store.Offer. Like a checkpoint, an offer is judged by the stored row, and only once the counter is right.
 func ApplyOffer(stored, lease Lease, to string) (Lease, error) {
-	switch {
-	case !utf8.ValidString(to):
+	if !utf8.ValidString(to) {
 		return Lease{}, fmt.Errorf("%w: lease %s: the next owner %q is not UTF-8", ErrInvalid, lease.Key, to)
-	case to != "" && to == lease.Owner:
-		return Lease{}, fmt.Errorf("%w: lease %s: offered to %q, who owns it", ErrInvalid, lease.Key, to)
 	}
 	next, err := apply(stored, lease, "offer")
-	if err != nil {
+	switch {
+	case err != nil:
 		return Lease{}, err
+	case to != "" && stored.Owner == "":
+		return Lease{}, fmt.Errorf("%w: lease %s: offered to %q, but nobody owns it and could hand it over; acquire it", ErrInvalid, lease.Key, to)
+	case to != "" && to == stored.Owner:
+		return Lease{}, fmt.Errorf("%w: lease %s: offered to %q, who owns it", ErrInvalid, lease.Key, to)
 	}
 	next.Next = to
 	return next, nil
@@ -92,8 +94,11 @@ func ApplyMove(stored, lease Lease, to Checkpoint, seek int64) (Lease, error) {
 // ApplyRelease is the rule of Store.Release.
 func ApplyRelease(stored, lease Lease) (Lease, error) {
 	next, err := apply(stored, lease, "release")
+	if err != nil {
+		return Lease{}, err
+	}
 	next.Owner, next.Next = "", ""
-	return next, err
+	return next, nil
 }
 
 // ApplyDelete is the rule of Store.Delete: the row may be removed unless it is an error.
@@ -107,7 +112,11 @@ func ApplyBeat(member Member) (Member, error) {
 	if member.ID == "" || !utf8.ValidString(member.ID) {
 		return Member{}, fmt.Errorf("%w: the member id %q is empty or not UTF-8", ErrInvalid, member.ID)
 	}
-	for _, text := range []string{member.Address, member.Broker, member.System} {
+	texts := []string{member.Address, member.Broker, member.System}
+	for _, stream := range member.Streams {
+		texts = append(texts, stream.Name)
+	}
+	for _, text := range texts {
 		if !utf8.ValidString(text) {
 			return Member{}, fmt.Errorf("%w: member %s: %q is not UTF-8", ErrInvalid, member.ID, text)
 		}

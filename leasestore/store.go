@@ -47,7 +47,7 @@ type Store interface {
 	// A donor that hands a lease over calls it with the receiver's id: one write changes the owner.
 	Acquire(ctx context.Context, lease Lease, owner string) (Lease, error)
 	// Offer sets Lease.Next: the owner is about to hand the lease to next, and lets what is in flight settle before. An empty next
-	// withdraws the offer. It renews the lease as well.
+	// withdraws the offer. It renews the lease as well. ErrInvalid when next is the owner, or when there is none.
 	Offer(ctx context.Context, lease Lease, next string) (Lease, error)
 	// Renew raises the counter, which tells observers that the owner lives.
 	Renew(ctx context.Context, lease Lease) (Lease, error)

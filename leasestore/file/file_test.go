@@ -71,16 +71,18 @@ func TestFileConforms(t *testing.T) {
 func TestOpenFreesEveryLease(t *testing.T) {
 	path := newPath(t)
 	s := open(t, path)
-	owned, finished := acquire(t, s, 1), acquire(t, s, 2)
-	finished, err := s.Checkpoint(t.Context(), finished, leasestore.ShardEnd())
+	owned, finished, offered := acquire(t, s, 1), acquire(t, s, 2), acquire(t, s, 4)
+	offered, err := s.Offer(t.Context(), offered, "b")
+	require.NoError(t, err)
+	finished, err = s.Checkpoint(t.Context(), finished, leasestore.ShardEnd())
 	require.NoError(t, err)
 	free, err := s.Release(t.Context(), acquire(t, s, 3))
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 
 	s = open(t, path)
-	for _, want := range []leasestore.Lease{owned, finished} {
-		want.Owner, want.Counter = "", want.Counter+1
+	for _, want := range []leasestore.Lease{owned, finished, offered} {
+		want.Owner, want.Next, want.Counter = "", "", want.Counter+1
 		got, err := s.Get(t.Context(), want.Key)
 		require.NoError(t, err)
 		require.Equal(t, want, got)

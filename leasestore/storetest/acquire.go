@@ -17,9 +17,9 @@ func testAcquireCreates(t *testing.T, s *subject) {
 	}
 	got := s.acquire(want, "a")
 	want.Owner, want.Counter = "a", 1
-	everyFieldSet(t, want)
 	equal(t, want, got, "a new lease is what was handed in, with its owner and counter 1")
 	s.unchanged(want)
+	everyFieldSet(t, s.offer(got, "b"))
 }
 
 func testAcquireCreatesOnce(t *testing.T, s *subject) {
@@ -36,7 +36,7 @@ func testAcquireTakesOver(t *testing.T, s *subject) {
 		Key: newKey(), Checkpoint: leasestore.TrimHorizon(), Seek: 2, Parents: []string{"p"},
 	}, "a")
 	claim := leasestore.Lease{
-		Key: stored.Key, Owner: "whoever", Counter: stored.Counter,
+		Key: stored.Key, Owner: "whoever", Next: "whom", Counter: stored.Counter,
 		Checkpoint: leasestore.ShardEnd(), Seek: 9, Parents: []string{"q"},
 	}
 	got := s.acquire(claim, "b")

@@ -67,9 +67,10 @@ func testContentionTakeOver(t *testing.T, s *subject) {
 func testContentionOneLease(t *testing.T, s *subject) {
 	lease := s.owned("a")
 	for round := range 5 {
+		lease = s.acquire(lease, "a") // a released one can not be offered
 		var (
 			wait sync.WaitGroup
-			errs = make([]error, 4)
+			errs = make([]error, 5)
 		)
 		for n, do := range []func() (leasestore.Lease, error){
 			func() (leasestore.Lease, error) { return s.Renew(s.ctx, lease) },
@@ -77,6 +78,7 @@ func testContentionOneLease(t *testing.T, s *subject) {
 				return s.Checkpoint(s.ctx, lease, leasestore.AtSequence(fmt.Sprint(round+1), 0))
 			},
 			func() (leasestore.Lease, error) { return s.Acquire(s.ctx, lease, "b") },
+			func() (leasestore.Lease, error) { return s.Offer(s.ctx, lease, "c") },
 			func() (leasestore.Lease, error) { return s.Release(s.ctx, lease) },
 		} {
 			wait.Go(func() { _, errs[n] = do() })

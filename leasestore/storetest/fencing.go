@@ -17,6 +17,8 @@ type write struct {
 
 var writes = []write{
 	{"Acquire", func(s *subject, l leasestore.Lease) error { _, err := s.Acquire(s.ctx, l, "x"); return err }},
+	{"Offer", func(s *subject, l leasestore.Lease) error { _, err := s.Offer(s.ctx, l, "x"); return err }},
+	{"Offer withdrawn", func(s *subject, l leasestore.Lease) error { _, err := s.Offer(s.ctx, l, ""); return err }},
 	{"Renew", func(s *subject, l leasestore.Lease) error { _, err := s.Renew(s.ctx, l); return err }},
 	{"Checkpoint", func(s *subject, l leasestore.Lease) error {
 		_, err := s.Checkpoint(s.ctx, l, leasestore.AtSequence("999", 0))
@@ -78,7 +80,9 @@ func testFencingZombie(t *testing.T, s *subject) {
 		s.unchanged(next)
 	}
 	back := s.acquire(next, "a")
-	require.ErrorIs(t, writes[1].do(s, zombie), leasestore.ErrFenced, "the old counter is void although the owner is the same again")
+	for _, w := range writes {
+		require.ErrorIs(t, w.do(s, zombie), leasestore.ErrFenced, "%s: the old counter is void although the owner is the same again", w.name)
+	}
 	s.unchanged(back)
 }
 

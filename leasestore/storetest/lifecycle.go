@@ -19,9 +19,11 @@ func calls(ctx context.Context, store leasestore.Store, lease leasestore.Lease) 
 	errs := map[string]error{}
 	_, errs["Get"] = store.Get(ctx, lease.Key)
 	_, errs["List"] = store.List(ctx, lease.Stream)
+	_, errs["View"] = store.View(ctx, lease.Stream)
 	_, errs["Streams"] = store.Streams(ctx)
 	_, errs["Acquire"] = store.Acquire(ctx, lease, "b")
 	_, errs["Acquire (create)"] = store.Acquire(ctx, leasestore.Lease{Key: newKey()}, "b")
+	_, errs["Offer"] = store.Offer(ctx, lease, "b")
 	_, errs["Renew"] = store.Renew(ctx, lease)
 	_, errs["Checkpoint"] = store.Checkpoint(ctx, lease, leasestore.ShardEnd())
 	_, errs["Move"] = store.Move(ctx, lease, leasestore.ShardEnd(), 1)
@@ -29,6 +31,8 @@ func calls(ctx context.Context, store leasestore.Store, lease leasestore.Lease) 
 	errs["Delete"] = store.Delete(ctx, lease)
 	_, errs["State"] = store.State(ctx, lease.Stream)
 	_, errs["SaveState"] = store.SaveState(ctx, leasestore.StreamState{Stream: lease.Stream})
+	_, errs["Beat"] = store.Beat(ctx, leasestore.Member{ID: "b"})
+	errs["Forget"] = store.Forget(ctx, leasestore.Member{ID: "b"})
 	return errs
 }
 
@@ -40,6 +44,7 @@ func testCancelled(t *testing.T, s *subject) {
 		assert.ErrorIs(t, err, context.Canceled, name)
 	}
 	s.unchanged(lease, "a call whose context was over before it began does nothing")
+	require.Empty(t, s.view(lease.Stream).Members)
 }
 
 func testDeadline(t *testing.T, s *subject) {

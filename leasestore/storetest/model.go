@@ -27,9 +27,14 @@ func testModel(t *testing.T, s *subject) {
 			leases:  map[leasestore.Key]leasestore.Lease{},
 			states:  map[leasestore.StreamID]leasestore.StreamState{},
 			views:   map[string]map[leasestore.Key]leasestore.Lease{"a": {}, "b": {}, "c": {}},
+			members: map[string]leasestore.Member{},
+		}
+		for _, left := range s.members() { // by the run before
+			require.NoError(t, s.Forget(s.ctx, left))
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"Acquire":    m.acquire,
+			"Offer":      m.offer,
 			"Renew":      m.renew,
 			"Checkpoint": m.checkpoint,
 			"Move":       m.move,
@@ -37,6 +42,8 @@ func testModel(t *testing.T, s *subject) {
 			"Delete":     m.delete,
 			"Read":       m.read,
 			"SaveState":  m.saveState,
+			"Beat":       m.beat,
+			"Forget":     m.forget,
 			"":           m.check,
 		})
 	})
@@ -49,6 +56,7 @@ type model struct {
 	leases  map[leasestore.Key]leasestore.Lease
 	states  map[leasestore.StreamID]leasestore.StreamState
 	views   map[string]map[leasestore.Key]leasestore.Lease
+	members map[string]leasestore.Member
 }
 
 // draw picks a writer and a lease as that writer last saw it.
@@ -95,7 +103,23 @@ func (m *model) acquire(t *rapid.T) {
 		m.leases[saw.Key], m.views[writer][saw.Key] = want, want
 		return
 	}
-	m.settle(t, writer, saw, got, err, func(l leasestore.Lease) leasestore.Lease { l.Owner = writer; return l })
+	m.settle(t, writer, saw, got, err, func(l leasestore.Lease) leasestore.Lease {
+		l.Owner, l.Next = writer, ""
+		return l
+	})
+}
+
+// offer names a next owner, the owner itself and nobody among them.
+func (m *model) offer(t *rapid.T) {
+	writer, saw := m.draw(t)
+	next := rapid.SampledFrom([]string{"a", "b", "c", "d", ""}).Draw(t, "next")
+	got, err := m.s.Offer(m.s.ctx, saw, next)
+	stored, exists := m.leases[saw.Key]
+	if exists && stored.Counter == saw.Counter && next != "" && (stored.Owner == "" || stored.Owner == next) {
+		require.ErrorIs(t, err, leasestore.ErrInvalid)
+		return
+	}
+	m.settle(t, writer, saw, got, err, func(l leasestore.Lease) leasestore.Lease { l.Next = next; return l })
 }
 
 func (m *model) renew(t *rapid.T) {
@@ -125,7 +149,7 @@ func (m *model) move(t *rapid.T) {
 func (m *model) release(t *rapid.T) {
 	writer, saw := m.draw(t)
 	got, err := m.s.Release(m.s.ctx, saw)
-	m.settle(t, writer, saw, got, err, func(l leasestore.Lease) leasestore.Lease { l.Owner = ""; return l })
+	m.settle(t, writer, saw, got, err, func(l leasestore.Lease) leasestore.Lease { l.Owner, l.Next = "", ""; return l })
 }
 
 func (m *model) delete(t *rapid.T) {
@@ -181,18 +205,61 @@ func (m *model) check(t *rapid.T) {
 		want = slices.DeleteFunc(want, func(l leasestore.Lease) bool { return l.Stream != stream })
 		got, err := m.s.List(m.s.ctx, stream)
 		require.NoError(t, err)
-		require.Len(t, got, len(want))
-		for n := range want {
-			equal(t, want[n], got[n])
+		view, err := m.s.View(m.s.ctx, stream)
+		require.NoError(t, err)
+		for _, leases := range [][]leasestore.Lease{got, view.Leases} {
+			require.Len(t, leases, len(want))
+			for n := range want {
+				equal(t, want[n], leases[n])
+			}
 		}
+		m.checkMembers(t, view.Members)
 		state, err := m.s.State(m.s.ctx, stream)
 		if saved, ok := m.states[stream]; ok {
 			require.NoError(t, err)
 			require.Equal(t, saved, state)
+			require.Equal(t, saved, view.State)
 		} else {
 			require.ErrorIs(t, err, leasestore.ErrNotFound)
+			require.Equal(t, leasestore.StreamState{Stream: stream}, view.State)
 		}
 	}
+}
+
+func (m *model) checkMembers(t *rapid.T, got []leasestore.Member) {
+	require.Len(t, got, len(m.members))
+	for n, id := range slices.Sorted(maps.Keys(m.members)) {
+		require.Equal(t, m.members[id], got[n])
+	}
+}
+
+func (m *model) beat(t *rapid.T) {
+	member := leasestore.Member{
+		ID:      rapid.SampledFrom([]string{"a", "b"}).Draw(t, "member"),
+		Beat:    rapid.Int64Range(0, 9).Draw(t, "beat"),
+		Leaving: rapid.Bool().Draw(t, "leaving"),
+		Address: rapid.SampledFrom([]string{"", "nonhost", "10.0.0.7:8090"}).Draw(t, "address"),
+	}
+	if n := rapid.IntRange(0, len(m.streams)).Draw(t, "streams"); n > 0 {
+		member.Streams = m.streams[:n]
+	}
+	got, err := m.s.Beat(m.s.ctx, member)
+	require.NoError(t, err)
+	member.Beat++
+	require.Equal(t, member, got)
+	m.members[member.ID] = member
+}
+
+func (m *model) forget(t *rapid.T) {
+	id := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "member")
+	beat := rapid.SampledFrom([]int64{m.members[id].Beat, 0, 1, 2}).Draw(t, "beat")
+	err := m.s.Forget(m.s.ctx, leasestore.Member{ID: id, Beat: beat})
+	if stored, exists := m.members[id]; exists && stored.Beat != beat {
+		require.ErrorIs(t, err, leasestore.ErrFenced)
+		return
+	}
+	require.NoError(t, err)
+	delete(m.members, id)
 }
 
 func drawCheckpoint(t *rapid.T) leasestore.Checkpoint {

@@ -11,6 +11,7 @@ package storetest
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -48,12 +49,18 @@ func Run(t *testing.T, open Open) {
 		{"Checkpoint/KeepsEveryKind", testCheckpointKinds},
 		{"Checkpoint/RefusesWhatIsNoCheckpoint", testCheckpointInvalid},
 		{"Move", testMove},
+		{"Offer/NamesTheNextOwner", testOffer},
+		{"Offer/StaysUntilTheOwnerChanges", testOfferKept},
+		{"Offer/EndsWithTheOwner", testOfferEnds},
+		{"Offer/RefusesWhatCanNotBe", testOfferInvalid},
 		{"Release", testRelease},
 		{"Delete", testDelete},
 		{"Fencing/StaleCounter", testFencingStale},
 		{"Fencing/NoSuchLease", testFencingMissing},
 		{"Fencing/Zombie", testFencingZombie},
 		{"Fencing/CheckpointSaysFencedFirst", testFencedBeforeBackwards},
+		{"LostReply/Confirmed", testLostReply},
+		{"LostReply/ReleaseConfirmed", testLostRelease},
 		{"Expiry/SilentOwner", testExpirySilent},
 		{"Expiry/RenewingOwner", testExpiryRenewing},
 		{"Expiry/ReleasedIsFree", testExpiryReleased},
@@ -68,6 +75,14 @@ func Run(t *testing.T, open Open) {
 		{"Copies", testCopies},
 		{"Streams", testStreams},
 		{"State", testState},
+		{"View/IsAllThereIs", testView},
+		{"View/OfNothing", testViewEmpty},
+		{"Members/Beat", testBeat},
+		{"Members/StreamsAndOrder", testMembersShared},
+		{"Members/Forget", testForget},
+		{"Members/OddIDs", testMembersOdd},
+		{"Members/RefusesWhatCanNotBe", testBeatInvalid},
+		{"Members/Contention", testContentionMembers},
 		{"Context/Cancelled", testCancelled},
 		{"Context/Deadline", testDeadline},
 		{"Close", testClose},
@@ -129,6 +144,13 @@ func (s *subject) checkpoint(lease leasestore.Lease, c leasestore.Checkpoint) le
 	return got
 }
 
+func (s *subject) offer(lease leasestore.Lease, next string) leasestore.Lease {
+	s.t.Helper()
+	got, err := s.Offer(s.ctx, lease, next)
+	require.NoError(s.t, err)
+	return got
+}
+
 func (s *subject) get(key leasestore.Key) leasestore.Lease {
 	s.t.Helper()
 	got, err := s.Get(s.ctx, key)
@@ -136,16 +158,16 @@ func (s *subject) get(key leasestore.Key) leasestore.Lease {
 	return got
 }
 
-// equal compares leases; no parents and empty parents are the same.
+// equal compares leases; parents are a set.
 func equal(t require.TestingT, want, got leasestore.Lease, msg ...any) {
 	if h, ok := t.(interface{ Helper() }); ok {
 		h.Helper()
 	}
-	if len(want.Parents) == 0 && len(got.Parents) == 0 {
-		want.Parents, got.Parents = nil, nil
-	}
+	want.Parents, got.Parents = set(want.Parents), set(got.Parents)
 	require.Equal(t, want, got, msg...)
 }
+
+func set(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
 // everyFieldSet fails when row is of no use for checking that a store keeps every field: one was added, and the test does not know it.
 func everyFieldSet(t *testing.T, row any) {
