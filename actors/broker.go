@@ -24,6 +24,7 @@ import (
 //	*messages.StatusRequest       anyone          asks the coordinators; answered by Status
 //	*messages.Shutdown,PoisonPill anyone          ends; answered by Closed
 //	stream…, subscription…        coordinators    keeps the book of subscriptions
+//	*messages.Hint                other brokers   passes it to the stream's coordinator
 //
 //	configured ──▶ connecting ──▶ connected ──▶ closing ──▶ closed
 //	     ▲              │  │          └────────────▲
@@ -50,6 +51,7 @@ type broker struct {
 	store      leasestore.Store
 	ownStore   bool
 	owner      string
+	membership membership
 
 	subscriptions map[string]*subscription // by coordinator's actor id
 	publishers    map[string]*actor.PID    // by stream's spelling
@@ -95,6 +97,7 @@ type brokerTimer uint8
 const (
 	timerBrokerStatus brokerTimer = iota
 	timerBrokerClose
+	timerBeat
 )
 
 // SpawnBroker starts a broker in system. It is configured: no I/O has been done. The name is unique in system.
@@ -139,9 +142,7 @@ func (b *broker) Receive(c actor.Context) {
 		leaveTombstone(c)
 	case effectDone:
 		if result, ok := b.fx.result(m); ok {
-			if done, ok := result.(connectDone); ok {
-				b.onConnectDone(c, done)
-			}
+			b.onResult(c, result)
 		}
 	case timerFired[brokerTimer]:
 		if b.timers.fired(m) {
@@ -155,6 +156,17 @@ func (b *broker) Receive(c actor.Context) {
 		b.onStatus(c, m)
 	default:
 		b.behavior.Receive(c)
+	}
+}
+
+func (b *broker) onResult(c actor.Context, result any) {
+	switch m := result.(type) {
+	case connectDone:
+		b.onConnectDone(c, m)
+	case beaten:
+		b.onBeaten(c, m)
+	case memberRemoved:
+		b.onMemberRemoved(c, m)
 	}
 }
 
@@ -201,6 +213,10 @@ func (b *broker) connected(c actor.Context) {
 		b.onEnded(c, m)
 	case childGone:
 		b.onChildGone(c, m.who)
+	case subscriptionLeaving:
+		b.leave(m.stream)
+	case *messages.Hint:
+		b.onHint(c, m)
 	default:
 		b.common(c)
 	}
@@ -237,6 +253,8 @@ func (b *broker) onTimer(c actor.Context, name brokerTimer) {
 		}
 	case timerBrokerClose:
 		b.onCloseDeadline(c)
+	case timerBeat:
+		b.beat()
 	}
 }
 

@@ -25,6 +25,8 @@ func (b *broker) shutdown(c actor.Context, timeout time.Duration) {
 		answer(c.ActorSystem(), who.pid, notConnected(b.state), who.correlation)
 	}
 	b.connecting = nil
+	b.membership.member.Leaving = true
+	b.beat()
 	b.drainChildren(c, timeout)
 	b.checkClosed(c)
 }
@@ -46,6 +48,9 @@ func (b *broker) closingDown(c actor.Context) {
 			b.drainChildren(c, max(0, m.GetTimeout().AsDuration()))
 		}
 	case drain:
+	case subscriptionLeaving:
+	case *messages.Hint:
+		b.onHint(c, m)
 	case subscriptionFailed:
 		b.onFailed(c, m)
 	case subscriptionOpened:
@@ -65,7 +70,7 @@ func (b *broker) closingDown(c actor.Context) {
 
 // checkClosed ends the closing when no child is left and their last words have been heard.
 func (b *broker) checkClosed(c actor.Context) {
-	if len(c.Children()) == 0 && len(b.subscriptions) == 0 && len(b.publishers) == 0 {
+	if len(c.Children()) == 0 && len(b.subscriptions) == 0 && len(b.publishers) == 0 && b.removeMember() {
 		b.finishClose(c)
 	}
 }
@@ -100,7 +105,7 @@ func (b *broker) closed(c actor.Context) {
 		b.answerClosed(c, asked{c.Sender(), m.GetCorrelation()})
 	case subscriptionEnded:
 		b.onEnded(c, m)
-	case drain, childGone, subscriptionFailed, subscriptionOpened, streamIdentified:
+	case drain, childGone, subscriptionFailed, subscriptionOpened, streamIdentified, subscriptionLeaving:
 	default:
 		b.common(c)
 	}

@@ -34,7 +34,7 @@ func (b *broker) onSubscribe(c actor.Context, m *messages.Subscribe) {
 		}
 	}
 	spec := coordinatorSpec{
-		cfg: b.cfg, clients: b.clients, store: b.store, owner: b.owner, how: how, subscriber: subscriber,
+		cfg: b.cfg, clients: b.clients, store: b.store, shared: b.shared(), owner: b.owner, how: how, subscriber: subscriber,
 		deadline: time.Now().Add(b.cfg.Timings.OpenTimeout),
 	}
 	pid, spawnErr := c.SpawnNamed(coordinatorProps(spec, c.ActorSystem()), "subscription-"+how.stream.name+c.ActorSystem().ProcessRegistry.NextId())
@@ -78,8 +78,11 @@ func (b *broker) onIdentified(c actor.Context, m streamIdentified) {
 			return
 		}
 	}
+	if own.stream != m.stream && own.stream.Name != "" {
+		b.leave(own.stream)
+	}
 	own.stream = m.stream
-	c.Send(m.coordinator, streamClaimed{})
+	b.join(c, m)
 }
 
 // onOpened answers Subscribe. What went wrong with single shards follows, to the subscriber.
@@ -105,14 +108,14 @@ func (b *broker) onFailed(c actor.Context, m subscriptionFailed) {
 	if s == nil || s.open {
 		return
 	}
-	delete(b.subscriptions, m.coordinator.Id)
+	b.forget(m.coordinator)
 	answer(c.ActorSystem(), s.asker.pid, m.err, s.asker.correlation)
 }
 
 // onEnded forgets a subscription that ended in order, and only then answers Unsubscribe: whoever subscribes to the stream again
 // when he hears it must find it free.
 func (b *broker) onEnded(c actor.Context, m subscriptionEnded) {
-	delete(b.subscriptions, m.coordinator.Id)
+	b.forget(m.coordinator)
 	for _, who := range m.askers {
 		if who.pid != nil {
 			c.Send(who.pid, &messages.Unsubscribed{Unfinished: m.unfinished, Correlation: who.correlation})
@@ -123,13 +126,21 @@ func (b *broker) onEnded(c actor.Context, m subscriptionEnded) {
 	}
 }
 
+// forget takes a subscription out of the book.
+func (b *broker) forget(coordinator *actor.PID) {
+	if s := b.subscriptions[coordinator.Id]; s != nil {
+		delete(b.subscriptions, coordinator.Id)
+		b.leave(s.stream)
+	}
+}
+
 // childGone follows a child's Terminated as an ordinary message, so that the child's last words, which Terminated overtakes, come first.
 type childGone struct{ who *actor.PID }
 
 // onChildGone forgets a child. A coordinator that was stopped by force before it was open has not answered.
 func (b *broker) onChildGone(c actor.Context, who *actor.PID) {
 	if s := b.subscriptions[who.Id]; s != nil {
-		delete(b.subscriptions, who.Id)
+		b.forget(who)
 		if !s.open {
 			answer(c.ActorSystem(), s.asker.pid, &Error{
 				Kind: messages.ErrorKind_ERROR_KIND_STREAM, Stream: s.spelling, Text: "the subscription was stopped before it was open",

@@ -38,6 +38,7 @@ type world struct {
 	me      *probe.Probe // asks the broker
 	tamper  func(*wireCall) bool
 	oneCall chan struct{} // see wired
+	begun   time.Time     // when the broker was spawned: its looks at the store are whole RenewEverys after
 }
 
 const testStream = "orders"
@@ -74,6 +75,7 @@ func inBubble(t *testing.T, shards int, test func(w *world), options ...func(*Co
 }
 
 func (w *world) spawnBroker() *actor.PID {
+	w.begun = time.Now()
 	pid, err := SpawnBroker(w.system, w.cfg)
 	require.NoError(w.t, err)
 	return pid
@@ -225,6 +227,16 @@ func (s *flakyStore) List(ctx context.Context, stream leasestore.StreamID) ([]le
 	s.mu.Unlock()
 	time.Sleep(delay)
 	return leases, err
+}
+
+// View is as slow as List.
+func (s *flakyStore) View(ctx context.Context, stream leasestore.StreamID) (leasestore.View, error) {
+	view, err := s.Store.View(ctx, stream)
+	s.mu.Lock()
+	delay := s.lists
+	s.mu.Unlock()
+	time.Sleep(delay)
+	return view, err
 }
 
 func (s *flakyStore) count(op string) int {

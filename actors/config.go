@@ -42,10 +42,14 @@ type Config struct {
 	// Limits; zero means the default.
 	Limits Limits
 
+	// anchor is what this broker's coordinators count their looks at the lease store from.
+	anchor time.Time
 	// pool runs the broker's actors and their effects.
 	pool *pool
 	// budget bounds what its readers hold together.
 	budget *budget
+	// quiet sends no hints, as if no other node could be reached; for tests.
+	quiet bool
 	// intercept sees every message before an actor does; tests make it panic.
 	intercept func(r role, message any)
 }
@@ -63,6 +67,13 @@ type Timings struct {
 	PollInterval time.Duration
 	// CheckpointInterval is how long a moved watermark may stay unsaved. Default 1 s.
 	CheckpointInterval time.Duration
+	// GatherTime is how long a node that finds a stream read by nobody waits before it takes shards, in a lease store that other nodes may
+	// use: those that start at the same time divide them then without moving any. Default: RenewEvery; negative: none. A store of
+	// this process only, such as the default, is not waited for.
+	GatherTime time.Duration
+	// HandoverTimeout is how long what is in flight may take to settle when a shard is handed to another node; what has not by then comes
+	// again there. Default 10 s.
+	HandoverTimeout time.Duration
 	// CallTimeout bounds every call of AWS. Default 30 s.
 	CallTimeout time.Duration
 	// OpenTimeout bounds Subscribe up to its answer, creation of the stream included. Default 1 min.
@@ -98,6 +109,7 @@ const (
 	defaultListEvery          = 10 * time.Second
 	defaultPollInterval       = time.Second
 	defaultCheckpointInterval = time.Second
+	defaultHandoverTimeout    = 10 * time.Second
 	defaultCallTimeout        = 30 * time.Second
 	defaultOpenTimeout        = time.Minute
 	defaultShutdownTimeout    = 30 * time.Second
@@ -122,6 +134,8 @@ func (t Timings) withDefaults() Timings {
 	orDefault(&t.ListEvery, defaultListEvery)
 	orDefault(&t.PollInterval, defaultPollInterval)
 	orDefault(&t.CheckpointInterval, defaultCheckpointInterval)
+	orDefault(&t.GatherTime, t.RenewEvery)
+	orDefault(&t.HandoverTimeout, defaultHandoverTimeout)
 	orDefault(&t.CallTimeout, defaultCallTimeout)
 	orDefault(&t.OpenTimeout, defaultOpenTimeout)
 	orDefault(&t.ShutdownTimeout, defaultShutdownTimeout)
@@ -150,6 +164,7 @@ func (cfg *Config) validate() *Error {
 		{"ListEvery", t.ListEvery},
 		{"PollInterval", t.PollInterval},
 		{"CheckpointInterval", t.CheckpointInterval},
+		{"HandoverTimeout", t.HandoverTimeout},
 		{"CallTimeout", t.CallTimeout},
 		{"OpenTimeout", t.OpenTimeout},
 		{"ShutdownTimeout", t.ShutdownTimeout},
@@ -180,7 +195,7 @@ func (cfg Config) withDefaults() *Config {
 	}
 	cfg.Timings = cfg.Timings.withDefaults()
 	cfg.Limits = cfg.Limits.withDefaults()
-	cfg.pool = newPool()
+	cfg.pool, cfg.anchor = newPool(), time.Now()
 	if cfg.budget == nil {
 		cfg.budget = &budget{limit: cfg.Limits.HeldBytes}
 	}

@@ -20,6 +20,9 @@ import (
 //	readerReady, …Trouble,    its readers      completes the first pass, seeks; starts children; repairs
 //	…Moved, …Ended, …Status
 //	shardDoubted              its readers      lists soon
+//	readerGiving              its readers      notes who is to have the shard
+//	*messages.Hint,           other nodes,     looks at the leases at once
+//	peersChanged              the broker
 //	*messages.Seek            anyone           moves readers; answered by Sought or Error
 //	*messages.Unsubscribe     anyone           ends; answered by Unsubscribed
 //	*messages.StatusRequest   anyone           asks its readers; answered by Status
@@ -32,6 +35,9 @@ import (
 //	  ▲ └──────────┼───────────▲
 //	  │            ▼           │
 //	  └────── startingOver ────┘
+//
+// It shares the stream with other nodes: every few seconds it looks at all leases and members, takes what falls to this node and hands over what is beyond
+// its share (coordinator_share.go).
 //
 // In opening it describes the stream (creating it if asked), lists shards and leases, starts a reader for each shard it may take, and waits
 // until each has its first iterator or trouble; only then it tells the broker that the subscription is open. In running it lists
@@ -57,6 +63,7 @@ type coordinator struct {
 	observer   *leasestore.Observer
 	shards     map[string]*shardInfo
 	rows       map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
+	strangers  map[string]bool             // shards with a lease that the shards were listed for
 	moving     bool                        // a seek's position is stored, and readers are about to be moved there
 	follows    bool                        // it is another node's seek
 	movedTo    int64                       // the seek that the readers have been moved to
@@ -75,6 +82,7 @@ type coordinator struct {
 	reopens    int  // tries in vain to open again
 
 	seeks   seekState
+	shares  shareState
 	status  gatherings
 	closing closingState
 }
@@ -84,6 +92,7 @@ type coordinatorSpec struct {
 	cfg        *Config
 	clients    *Clients
 	store      leasestore.Store
+	shared     bool // by other brokers
 	owner      string
 	how        reading
 	subscriber *actor.PID
@@ -111,8 +120,12 @@ type shardInfo struct {
 	override   *leasestore.Checkpoint // start_at gave this shard a position
 	finished   bool                   // read to its end here, in the seek finishedIn
 	finishedIn int64
-	missed     int // listings in a row that did not show it
-	losses     int // readers in a row that ended without the lease
+	giving     string    // who its reader is handing the lease to
+	gaveAway   bool      // its last reader handed the lease over, or released it
+	knownAt    time.Time // when lease was learned from its reader: an older look knows less
+	freeLooks  int       // looks in a row in which the lease was free
+	missed     int       // listings in a row that did not show it
+	losses     int       // readers in a row that ended without the lease
 	crashed    bool
 	failures   int
 	// crashedAt is when its reader last panicked; notUntil, before when none is started.
@@ -162,6 +175,7 @@ const (
 	timerClose
 	timerOpenDeadline
 	timerReopen
+	timerGather
 )
 
 func coordinatorProps(spec coordinatorSpec, system *actor.ActorSystem) *actor.Props {
@@ -229,7 +243,8 @@ func (co *coordinator) forgetAll() {
 	co.shards, co.rows, co.audits = make(map[string]*shardInfo), nil, auditState{told: make(map[string]bool)}
 	co.state, co.movedTo, co.awaited = leasestore.StreamState{}, 0, nil
 	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.gone, co.recreating = false, false, false, nil, 0, false, false
-	co.retiring = false
+	co.retiring, co.strangers = false, make(map[string]bool)
+	co.shares = shareState{roster: newRoster(co.cfg.Timings.LeaseTTL)}
 }
 
 // opening: up to the answer to Subscribe.
@@ -267,6 +282,12 @@ func (co *coordinator) running(c actor.Context) {
 	case shardDoubted:
 		co.listDue = true
 		co.soon(spread(auditAgain))
+	case readerGiving:
+		co.onGiving(c, m)
+	case *messages.Hint:
+		co.onHint(c, m)
+	case peersChanged:
+		co.hinted()
 	case readerMoved:
 		co.onMoved(c, m)
 	case seekComplete:
@@ -300,6 +321,10 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 		co.onStartProbed(c, m)
 	case retired:
 		co.onRetired(m)
+	case lastLook:
+		co.onLastLook(c, m)
+	case swept:
+		co.leave(c)
 	}
 }
 
@@ -308,6 +333,9 @@ func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 	case timerList:
 		co.listDue = true
 		co.list()
+	case timerGather:
+		co.listDue = true
+		co.scan()
 	case timerScan, timerSoon:
 		co.scan()
 	case timerReopen:

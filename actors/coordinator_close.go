@@ -11,6 +11,7 @@ import (
 // closingState is a coordinator's way out.
 type closingState struct {
 	begun      bool
+	draining   bool // readers have been told
 	askers     []closeRequest
 	unfinished []string
 	stopped    bool
@@ -39,19 +40,40 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 		// Nobody has been told that it failed, if this is a shutdown or the subscriber's end.
 		c.Send(c.Parent(), subscriptionFailed{coordinator: c.Self(), err: notConnected(messages.BrokerState_BROKER_STATE_CLOSING)})
 	}
+	first := !co.closing.begun
 	co.closing.begun = true
 	co.behavior.Become(co.closingDown)
-	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerReopen} {
+	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerReopen, timerGather} {
 		co.timers.cancel(t)
 	}
 	co.seeks.refuseAll(c, notConnected(messages.BrokerState_BROKER_STATE_CLOSING))
+	if first && co.found.id.Name != "" {
+		c.Send(c.Parent(), subscriptionLeaving{co.found.id})
+		co.hintAll(c, messages.HintKind_HINT_KIND_LEAVING)
+	}
+	if first && req.timeout > 0 && co.shares.company {
+		co.timers.set(timerClose, req.timeout+co.cfg.Timings.LeaseTTL)
+		co.lookForHeirs(req.timeout)
+		return
+	}
+	co.drainReaders(c, req.timeout)
+}
+
+// drainReaders has every reader give its lease to an heir, or release it.
+func (co *coordinator) drainReaders(c actor.Context, timeout time.Duration) {
+	co.closing.draining = true
+	heirs := co.heirs()
 	for _, s := range co.shards {
-		if s.reader != nil {
-			c.Send(s.reader, drain{timeout: req.timeout})
+		if s.reader == nil {
+			continue
 		}
+		if s.giving == "" {
+			s.giving = heirs[s.id]
+		}
+		c.Send(s.reader, drain{timeout: timeout, to: s.giving})
 	}
 	// Readers keep the deadline themselves; this is for one that does not, such as one whose store hangs.
-	co.timers.set(timerClose, req.timeout+co.cfg.Timings.LeaseTTL)
+	co.timers.set(timerClose, timeout+co.cfg.Timings.LeaseTTL)
 	co.checkClosed(c)
 }
 
@@ -62,6 +84,11 @@ func (co *coordinator) closingDown(c actor.Context) {
 		if m.unfinished != "" {
 			co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
 		}
+		if s := co.shards[m.shard]; s != nil && s.started == m.reader {
+			co.onGivenAway(c, s, m.row)
+		}
+	case *messages.Hint:
+		co.onHint(c, m)
 	case subscriptionForgotten:
 		co.onForgotten(c)
 	case *messages.Unsubscribe:
@@ -86,8 +113,20 @@ func (co *coordinator) checkClosed(c actor.Context) {
 			return
 		}
 	}
-	if !co.closing.stopped {
-		co.closing.stopped = true
+	if co.closing.stopped {
+		return
+	}
+	co.closing.stopped = true
+	if co.shares.company && co.opened {
+		co.sweep()
+		return
+	}
+	co.finishClose(c)
+}
+
+// leave ends the coordinator after its sweep.
+func (co *coordinator) leave(c actor.Context) {
+	if co.closing.begun {
 		co.finishClose(c)
 	}
 }

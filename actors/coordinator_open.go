@@ -80,9 +80,10 @@ func (co *coordinator) firstPass(c actor.Context, m scanned) {
 	}
 	co.listFail = 0
 	co.learn(m)
-	if co.checkPast(c, m) {
+	if co.checkPast(c, m) || co.gather() {
 		return
 	}
+	co.hintAll(c, messages.HintKind_HINT_KIND_JOINED)
 	co.startWhereAsked(c)
 }
 

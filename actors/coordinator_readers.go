@@ -24,9 +24,7 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 		return
 	}
 	s.rememberOwn(m.last)
-	if m.unfinished != "" {
-		co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
-	}
+	co.onGivenAway(c, s, m.row)
 	switch m.reason {
 	case endFinished:
 		if m.seek < co.state.Seek { // the end of before a seek, which has reopened the shard

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -18,6 +17,9 @@ type scanned struct {
 	leases   []leasestore.Lease
 	state    leasestore.StreamState
 	leaseErr error
+	members  []leasestore.Member
+	planner  leasestore.Planner
+	begun    time.Time
 	seenAt   time.Time
 	// stored are the streams that there are leases of, when the first look finds none of this one.
 	stored []leasestore.StreamState
@@ -63,7 +65,8 @@ func (co *coordinator) scan() {
 		return // the first look needs both
 	}
 	co.scanning, co.rescan = true, false
-	seen := scanned{}
+	co.shares.lookedAt = time.Now()
+	seen := scanned{begun: co.shares.lookedAt}
 	if co.unseen != nil {
 		seen.listed, seen.listing = true, *co.unseen
 		co.unseen = nil
@@ -71,16 +74,12 @@ func (co *coordinator) scan() {
 	store, id, first := co.store, co.found.id, !co.live
 	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		m := seen
-		m.leases, m.leaseErr = store.List(ctx, id)
+		var view leasestore.View
+		view, m.leaseErr = store.View(ctx, id)
+		m.leases, m.state, m.members, m.planner = view.Leases, view.State, view.Members, view.Planner
 		m.seenAt = time.Now()
-		if m.leaseErr == nil {
-			m.state, m.leaseErr = store.State(ctx, id)
-			if errors.Is(m.leaseErr, leasestore.ErrNotFound) {
-				m.state, m.leaseErr = leasestore.StreamState{Stream: id}, nil
-				if first && len(m.leases) == 0 {
-					m.stored, m.leaseErr = store.Streams(ctx)
-				}
-			}
+		if m.leaseErr == nil && m.state.Version == 0 && first && len(m.leases) == 0 {
+			m.stored, m.leaseErr = store.Streams(ctx)
 		}
 		return m
 	})
@@ -113,6 +112,8 @@ func (co *coordinator) onScanned(c actor.Context, m scanned) {
 			co.follow(c)
 		}
 		co.reconcile(c)
+		co.giveAway(c)
+		co.forgetDead(m.seenAt)
 		if m.listed && m.listErr == nil {
 			co.audit(c, m)
 		}
@@ -180,14 +181,32 @@ func (co *coordinator) learn(m scanned) {
 		if s.finished && s.finishedIn == co.state.Seek && !row.Checkpoint.IsShardEnd() {
 			continue // we know better than a scan that began before the shard was finished
 		}
-		s.lease = row
+		if m.begun.After(s.knownAt) {
+			s.lease = row
+		}
 		s.remember(row)
 	}
+	co.look(m)
+	co.listStrangers()
 	if m.state.Version > co.state.Version {
 		co.state = m.state
 	}
 	if co.state.Version == 0 {
 		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
+	}
+}
+
+// listStrangers has the shards listed when there is a lease of one that no listing has shown yet: another node knows of a reshard, and may have
+// handed one of its shards to this one.
+func (co *coordinator) listStrangers() {
+	for id, row := range co.rows {
+		if _, known := co.shards[id]; known || co.strangers[id] || row.Checkpoint.IsShardEnd() {
+			continue
+		}
+		co.strangers[id], co.listDue = true, true
+		if co.live {
+			co.soon(0)
+		}
 	}
 }
 
@@ -248,12 +267,15 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 	}
 	decisions := co.decide(co.moving)
 	now := time.Now()
-	var started []string
 	for _, s := range co.ordered() {
 		s.decision = decisions[s.id]
 		if s.override != nil {
 			s.decision = decision{verdict: verdictStart, start: *s.override}
 		}
+	}
+	mine := co.share(now)
+	var started []string
+	for _, s := range co.ordered() {
 		if s.decision.verdict != verdictStart || s.reader != nil {
 			continue
 		}
@@ -261,17 +283,26 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 			co.soon(wait)
 			continue
 		}
-		if s.lease.Owner != co.owner && !co.observer.Free(s.lease, now) {
+		if !mine[s.id] {
 			continue
 		}
 		if s.lease.Owner == co.owner && co.live {
-			co.log().Warn("a lease of ours has no reader: starting one", slog.String("shard", s.id))
+			co.logOrphan(s)
 		}
 		if co.startReader(c, s) {
 			started = append(started, s.id)
 		}
 	}
 	return started
+}
+
+// logOrphan tells of a lease of ours that has no reader: another node has handed it over, or ours has ended in a way that it should not.
+func (co *coordinator) logOrphan(s *shardInfo) {
+	if s.started == 0 || s.gaveAway {
+		co.log().Info("a shard was handed to this node", slog.String("shard", s.id))
+		return
+	}
+	co.log().Warn("a lease of ours has no reader: starting one", slog.String("shard", s.id))
 }
 
 // decide asks the lineage. A shard that has a reader here counts as leased, whatever the last scan saw; except when the readers themselves
@@ -322,6 +353,7 @@ func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 		return false
 	}
 	s.reader, s.share, s.started, s.crashed = pid, spec.share, spec.number, false
+	s.giving, s.gaveAway = "", false
 	return true
 }
 
@@ -339,8 +371,8 @@ func (co *coordinator) soon(d time.Duration) {
 	}
 }
 
-// scheduleScans arms the next listing and, while some shard could be taken from another node or waits for what another does, the next look at
-// the leases.
+// scheduleScans arms the next listing and the next look at the leases: regularly in a store that others use too, else while some shard could be
+// taken or waits for something.
 func (co *coordinator) scheduleScans() {
 	if !co.timers.armed(timerList) {
 		pause := spread(co.cfg.Timings.ListEvery)
@@ -349,14 +381,34 @@ func (co *coordinator) scheduleScans() {
 		}
 		co.timers.set(timerList, pause)
 	}
+	if co.shared || co.waitsForStore() {
+		co.timers.set(timerScan, co.untilLook(time.Now()))
+	}
+}
+
+func (co *coordinator) waitsForStore() bool {
 	for _, s := range co.shards {
 		if s.reader == nil && (s.decision.verdict == verdictStart || s.decision.look) {
-			if !co.timers.armed(timerScan) {
-				co.timers.set(timerScan, co.cfg.Timings.RenewEvery)
-			}
-			return
+			return true
 		}
 	}
+	return false
+}
+
+// untilLook is the pause before the next look: until the next beat of the broker's clock, so that its subscriptions look together and share the
+// read, but not beyond the moment at which a silent owner's lease expires.
+func (co *coordinator) untilLook(now time.Time) time.Duration {
+	every := co.cfg.Timings.RenewEvery
+	pause := every - now.Sub(co.cfg.anchor)%every
+	for _, s := range co.shards {
+		if s.reader != nil || s.decision.verdict != verdictStart {
+			continue
+		}
+		if at, owned := co.observer.ExpiresAt(s.lease); owned && at.After(now) {
+			pause = min(pause, at.Sub(now))
+		}
+	}
+	return pause
 }
 
 // spread is d, give or take a tenth.

@@ -148,6 +148,7 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 		co.checkSeek(c)
 	}
 	co.moving = false
+	co.hintAll(c, messages.HintKind_HINT_KIND_SOUGHT)
 }
 
 // seekError says why a position was not stored, or may not have been.

@@ -109,9 +109,15 @@ type (
 		reason     endReason
 		seek       int64            // the seek that the lease's last state belongs to
 		last       leasestore.Lease // that state, with what was settled since; zero when the lease was never held
+		row        leasestore.Lease // the lease as this reader left it, if it gave it back or away
 		children   []shard
 		unfinished string
 		unlisted   bool // it is listed no more, whatever that means
+	}
+	// readerGiving: the lease is being handed over, as somebody else has decided.
+	readerGiving struct {
+		shard string
+		to    string
 	}
 	// shardDoubted: the service does not know a position of the shard, or the shard itself; is it still the same stream?
 	shardDoubted struct{}
@@ -270,7 +276,9 @@ func (r *reader) releasing(c actor.Context) {
 	switch m := c.Message().(type) {
 	case moveReader:
 		r.refuseMove(c, m)
-	case drain, *messages.Settle, *messages.Published, *messages.Error:
+	case drain:
+		r.drain.to = m.to // unless it is being written
+	case *messages.Settle, *messages.Published, *messages.Error:
 	default:
 		r.unhandled(c)
 	}

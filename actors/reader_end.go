@@ -203,13 +203,15 @@ type drainState struct {
 	ended      bool
 	until      time.Time
 	discard    bool
-	letters    int // dead letters that failed meanwhile
+	to         string // who the lease is handed to
+	letters    int    // dead letters that failed meanwhile
 	unfinished string
 }
 
 // onDrain stops fetching and delivering and waits for what is in flight.
 func (r *reader) onDrain(c actor.Context, m drain) {
-	r.drain.draining, r.drain.discard = true, m.discard
+	r.drain.draining, r.drain.discard, r.drain.to = true, m.discard, m.to
+	r.lease.offerDue = m.to != ""
 	r.fetch.abandon()
 	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm} {
 		r.timers.cancel(t)
@@ -225,6 +227,7 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 	r.share.free()
 	r.window.giveUpUndelivered()
 	r.transition(stateDraining, r.draining)
+	r.writeLease()
 	timeout := m.timeout
 	if timeout < 0 {
 		timeout = r.cfg.Timings.ShutdownTimeout
@@ -238,8 +241,9 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 	r.onDrainDeadline(c)
 }
 
-// onDrainAgain: a second drain may only shorten the first.
+// onDrainAgain: a second drain may only shorten the first. Who the lease is handed to is for the last to say.
 func (r *reader) onDrainAgain(c actor.Context, m drain) {
+	r.drain.to = m.to
 	if m.timeout == 0 {
 		r.onDrainDeadline(c)
 	} else if until := time.Now().Add(m.timeout); m.timeout > 0 && until.Before(r.drain.until) {

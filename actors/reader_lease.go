@@ -28,6 +28,7 @@ type keeper struct {
 	move          *leasestore.Checkpoint // a seek's position to be written
 	moveNumber    int64
 	release       bool
+	offerDue      bool // the next owner is to be named while what is in flight settles
 	shardEnd      bool // all is settled: write SHARD_END
 }
 
@@ -40,11 +41,13 @@ const (
 	opCheckpoint
 	opMove
 	opShardEnd
+	opOffer
 	opRelease
+	opHand
 )
 
 func (op leaseOp) String() string {
-	return [...]string{"acquire", "renew", "checkpoint", "move", "finish", "release"}[op]
+	return [...]string{"acquire", "renew", "checkpoint", "move", "finish", "offer", "release", "hand over"}[op]
 }
 
 // leaseWritten is the result of a write.
@@ -59,7 +62,7 @@ type leaseWritten struct {
 
 // nextOp decides what to write next, if anything. The order matters: a seek voids what is settled, the last checkpoint comes before
 // the release, and a checkpoint is a renewal too.
-func (k *keeper) nextOp(watermark leasestore.Checkpoint) (leaseOp, bool) {
+func (k *keeper) nextOp(watermark leasestore.Checkpoint, to string) (leaseOp, bool) {
 	moved := watermark.Compare(k.lease.Checkpoint) > 0
 	switch {
 	case k.writing || !k.held:
@@ -70,8 +73,12 @@ func (k *keeper) nextOp(watermark leasestore.Checkpoint) (leaseOp, bool) {
 		return opShardEnd, true
 	case moved && (k.checkpointDue || k.renewDue || k.release):
 		return opCheckpoint, true
+	case k.release && to != "" && to != k.lease.Owner:
+		return opHand, true
 	case k.release:
 		return opRelease, true
+	case k.offerDue:
+		return opOffer, true
 	case k.renewDue:
 		return opRenew, true
 	}
@@ -122,7 +129,8 @@ func (r *reader) acquire() {
 func (r *reader) writeLease() {
 	k := &r.lease
 	watermark := r.window.watermark
-	op, ok := k.nextOp(watermark)
+	next := r.drain.to
+	op, ok := k.nextOp(watermark, next)
 	if !ok || r.timers.armed(timerLeaseRetry) {
 		return
 	}
@@ -144,6 +152,14 @@ func (r *reader) writeLease() {
 			done.lease, done.err = store.Checkpoint(ctx, lease, leasestore.ShardEnd())
 		case opMove:
 			done.lease, done.err = store.Move(ctx, lease, to, number)
+		case opOffer:
+			done.lease, done.err = store.Offer(ctx, lease, next)
+		case opHand:
+			done.lease, done.err = store.Acquire(ctx, lease, next)
+			if done.err != nil {
+				done.lease, done.err = leasestore.Confirm(ctx, store, lease, next, done.err)
+			}
+			return done
 		case opRelease:
 			done.lease, done.err = store.Release(ctx, lease)
 			if done.err != nil {
@@ -189,12 +205,17 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 		since = k.failedSince // the write that landed may be the first of those whose outcome was unknown
 	}
 	k.lease, k.failures = m.lease, 0
-	if m.op == opRelease {
-		r.log().Info("lease released", slog.String("checkpoint", k.lease.Checkpoint.String()))
+	if m.op == opRelease || m.op == opHand {
+		what := "lease released"
+		if m.op == opHand {
+			what = "lease handed over"
+		}
+		r.log().Info(what, slog.String("to", k.lease.Owner), slog.String("checkpoint", k.lease.Checkpoint.String()))
 		k.held = false
-		r.stopSelf(c, readerEnded{reason: endReleased, unfinished: r.drain.unfinished})
+		r.stopSelf(c, readerEnded{reason: endReleased, row: k.lease, unfinished: r.drain.unfinished})
 		return
 	}
+	k.offerDue = k.offerDue && m.op != opOffer
 	k.held, k.renewDue = true, false
 	if m.lease.Checkpoint != previous.Checkpoint {
 		k.checkpointDue = false
@@ -223,8 +244,21 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 		r.deliver(c)
 		r.fetchMore()
 	}
+	r.checkAsked(c)
 	r.checkpointSoon()
 	r.writeLease()
+}
+
+// checkAsked: the row says that the lease is to be handed over, and it was not this node that wrote so. Whoever did, such as the leader of KCL workers
+// on the same table, counts on it.
+func (r *reader) checkAsked(c actor.Context) {
+	to := r.lease.lease.Next
+	if to == "" || to == r.owner || r.drain.draining {
+		return
+	}
+	r.log().Info("the lease is asked for", slog.String("by", to))
+	c.Send(c.Parent(), readerGiving{shard: r.shard.id, to: to})
+	r.onDrain(c, drain{timeout: r.cfg.Timings.HandoverTimeout, to: to})
 }
 
 // onAcquired goes on from what is stored. It may be ahead of what the coordinator saw: the last write of a reader of ours before this one may
@@ -254,11 +288,11 @@ func (r *reader) onFenced(c actor.Context, m leaseWritten) {
 	r.lease.held = false
 	reason := endLost
 	switch m.op {
-	case opRelease:
+	case opRelease, opHand:
 		reason = endReleased // it is not ours, which is what we wanted
 	case opAcquire:
 		r.log().Info("lease not taken: another was faster", slog.Any("error", m.err))
-	case opRenew, opCheckpoint, opMove, opShardEnd:
+	case opRenew, opCheckpoint, opMove, opShardEnd, opOffer:
 		r.log().Warn("lease lost", slog.String("at", m.op.String()), slog.Any("error", m.err))
 		e := leaseError(r.lease.lease.Key, r.how.stream.spelling, "the lease was lost; deliveries not settled come again from its new owner", m.err)
 		e.Advice = ""

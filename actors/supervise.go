@@ -17,6 +17,8 @@ type drain struct {
 	timeout time.Duration
 	// discard gives up what is in flight without a last checkpoint: what was delivered is void.
 	discard bool
+	// to is who the lease is handed to, instead of being released.
+	to string
 }
 
 // role names an actor for logs and for the tests that make it panic.

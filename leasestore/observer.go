@@ -52,6 +52,13 @@ func (o *Observer) Expired(key Key, now time.Time) bool {
 	return known && s.owner != "" && now.Sub(s.since) >= o.ttl
 }
 
+// ExpiresAt is when exactly this row, owner and counter, will have been silent for ttl; false for a lease that has no owner or was not in the
+// last Observe as it is.
+func (o *Observer) ExpiresAt(lease Lease) (time.Time, bool) {
+	s, known := o.seen[lease.Key]
+	return s.since.Add(o.ttl), known && lease.Owner != "" && s.is(lease)
+}
+
 // Free reports whether the lease may be acquired: it has no owner, or exactly this row, owner and counter,
 // has expired. It says nothing of whether the shard still has to be read (see Checkpoint.IsShardEnd).
 func (o *Observer) Free(lease Lease, now time.Time) bool {

@@ -62,18 +62,19 @@ func TestSoak(t *testing.T) {
 	}
 	t.Logf("go test ./test -run 'TestSoak$' -soak %v -soak.seed %d", *soakLength, seed)
 	r := newSoakRun(t, seed)
-	r.start()
+	r.started = time.Now()
+	r.startAll()
 	receive(t, r.open)
 	n := r.connect(t, protokinesis.WithTimings(soakTimings))
 	for key := range soakKeys {
 		r.publisher.Go(func() { r.publish(n, key) })
 	}
-	r.started = time.Now()
+	r.began = time.Now()
 	for _, step := range soakSchedule(seed, *soakLength) {
-		time.Sleep(time.Until(r.started.Add(step.at)))
+		time.Sleep(time.Until(r.began.Add(step.at)))
 		r.do(step)
 	}
-	time.Sleep(time.Until(r.started.Add(*soakLength)))
+	time.Sleep(time.Until(r.began.Add(*soakLength)))
 	r.finish()
 	r.check()
 }
@@ -92,13 +93,15 @@ func newSoakRun(t *testing.T, seed uint64) *soakRun {
 	r := &soakRun{
 		target: &target{name: embedded, config: server.Config(), client: server.Client(), server: server, poll: 20 * time.Millisecond},
 		t:      t, seed: seed, dir: dir, leases: leases, file: f, open: make(chan struct{}), stop: make(chan struct{}),
-		counts: map[stepKind]int{}, faults: map[string][]*kinesistest.Fault{},
+		up: map[string]bool{}, nodes: map[string]*soakProcess{}, counts: map[stepKind]int{}, faults: map[string][]*kinesistest.Fault{},
 	}
+	r.openStore()
 	t.Cleanup(func() {
-		if r.consumer != nil {
-			_ = r.consumer.cmd.Process.Kill()
-			<-r.consumer.ended
+		r.end(soak.Killed, r.processes...)
+		for _, p := range r.processes {
+			<-p.ended
 		}
+		_ = r.store.Close()
 		_ = f.Close()
 		_ = os.RemoveAll(filepath.Join(leases, "leases.db"))
 		_ = os.Remove(leases) // unless it is the log's
@@ -115,14 +118,21 @@ func (r *soakRun) finish() {
 	r.server.ClearFaults()
 	close(r.stop)
 	r.publisher.Wait()
-	select {
-	case <-r.consumer.ended: // by itself, which is found below
-		r.start()
-	default:
+	r.back()
+	for _, name := range soakNodes {
+		if len(r.running(name)) == 0 { // it has ended by itself, which is found below
+			r.start(name)
+		}
 	}
-	r.tell(soakCommand{Do: doCalm})
+	r.add(soak.Event{What: soak.Calm})
+	all := r.running()
+	for _, p := range all {
+		p.store.heal()
+		p.tell(soakCommand{Do: doCalm})
+	}
 	r.drain()
-	r.end(soak.Ended)
+	r.end(soak.Ended, all...)
+	r.awaitEnd(all...)
 }
 
 // check goes through the log and says what it has found.
@@ -142,7 +152,7 @@ func (r *soakRun) check() {
 	for _, kind := range slices.Sorted(maps.Keys(r.counts)) {
 		counts = append(counts, fmt.Sprintf("%s %d", kind, r.counts[kind]))
 	}
-	r.t.Logf("seed %d, %v: published %d (%d failed, the last: %v); %v\nevents: %s\nfaults: %s", r.seed, time.Since(r.started).Round(time.Second),
+	r.t.Logf("seed %d, %v: published %d (%d failed, the last: %v); %v\nevents: %s\nfaults: %s", r.seed, time.Since(r.began).Round(time.Second),
 		len(r.receipts), r.failures, r.failure, report, strings.Join(counts, ", "), strings.Join(r.faultCounts(), ", "))
 	for _, v := range report.Violations {
 		text := &strings.Builder{}
