@@ -2,6 +2,7 @@ package dynamodb_test
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -77,11 +78,7 @@ func (p *proxy) reset(f fault) {
 func (p *proxy) counted() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	counts := map[string]int{}
-	for operation, n := range p.counts {
-		counts[operation] = n
-	}
-	return counts
+	return maps.Clone(p.counts)
 }
 
 // only applies handle to the requests of one operation, the first most of them.
