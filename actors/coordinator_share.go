@@ -108,6 +108,11 @@ func (co *coordinator) isHeir(s *shardInfo) bool {
 func (co *coordinator) look(m scanned) {
 	st := &co.shares
 	st.roster.observe(m.members, m.planner, m.seenAt)
+	for _, s := range co.shards {
+		if s.decision.verdict == verdictStart && s.lease.Owner != "" && !s.lease.Checkpoint.IsShardEnd() && co.isFree(s, m.seenAt) {
+			st.roster.lapses(s.lease.Owner)
+		}
+	}
 	co.countFree(m.seenAt)
 	st.before = st.last
 }
