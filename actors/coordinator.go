@@ -122,7 +122,7 @@ type shardInfo struct {
 	giving     string    // who its reader is handing the lease to
 	gaveAway   bool      // its last reader handed the lease over, or released it
 	knownAt    time.Time // when lease was learned from its reader: an older look knows less
-	freeLooks  int       // looks in a row in which the lease was free
+	freeSince  time.Time // since when looks have shown the lease free
 	missed     int       // listings in a row that did not show it
 	losses     int       // readers in a row that ended without the lease
 	crashed    bool

@@ -48,7 +48,7 @@ func (co *coordinator) fleet(now time.Time) *fleet {
 }
 
 func (co *coordinator) fleetShard(s *shardInfo, members []string, now time.Time) fleetShard {
-	one := fleetShard{id: s.id, holder: s.lease.Owner, owner: s.lease.Owner, looks: s.freeLooks}
+	one := fleetShard{id: s.id, holder: s.lease.Owner, owner: s.lease.Owner, looks: s.freeLooks(now, co.cfg.Timings.RenewEvery)}
 	next := s.lease.Next
 	switch {
 	case s.reader != nil:
@@ -68,15 +68,25 @@ func (co *coordinator) isFree(s *shardInfo, now time.Time) bool {
 	return s.reader == nil && s.lease.Owner != co.owner && co.observer.Free(s.lease, now)
 }
 
-// countFree counts, at each look, in how many looks in a row a shard has been free.
-func (co *coordinator) countFree(now time.Time) {
+// noteFree notes, at each look, since when a shard has been free.
+func (co *coordinator) noteFree(now time.Time) {
 	for _, s := range co.shards {
-		if co.isFree(s, now) {
-			s.freeLooks++
-		} else {
-			s.freeLooks = 0
+		switch {
+		case !co.isFree(s, now):
+			s.freeSince = time.Time{}
+		case s.freeSince.IsZero():
+			s.freeSince = now
 		}
 	}
+}
+
+// freeLooks is how many regular looks the shard has been free for. Others are not counted, such as those that a lease's end or a hint leads to: a
+// node may take several of them while the one that the shard falls to has still to see that it is free.
+func (s *shardInfo) freeLooks(now time.Time, every time.Duration) int {
+	if s.freeSince.IsZero() {
+		return 0
+	}
+	return 1 + int(now.Sub(s.freeSince)/every)
 }
 
 // share decides which free shards this node takes. Children of a shard that it has read to its end it takes in any case: they are to be read
@@ -113,7 +123,7 @@ func (co *coordinator) look(m scanned) {
 			st.roster.lapses(s.lease.Owner)
 		}
 	}
-	co.countFree(m.seenAt)
+	co.noteFree(m.seenAt)
 	st.before = st.last
 }
 
