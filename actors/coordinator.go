@@ -120,6 +120,7 @@ type shardInfo struct {
 	finished   bool                   // read to its end here, in the seek finishedIn
 	finishedIn int64
 	giving     string    // who its reader is handing the lease to
+	heir       heir      // who it was to go to, until that one is known to have it
 	gaveAway   bool      // its last reader handed the lease over, or released it
 	knownAt    time.Time // when lease was learned from its reader: an older look knows less
 	freeSince  time.Time // since when looks have shown the lease free

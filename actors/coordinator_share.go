@@ -54,7 +54,7 @@ func (co *coordinator) fleetShard(s *shardInfo, members []string, now time.Time)
 	case s.reader != nil:
 		one.holder, one.owner, next = co.owner, co.owner, s.giving
 	case s.lease.Owner == co.owner:
-	case co.observer.Free(s.lease, now):
+	case co.isFree(s, now):
 		one.holder, one.owner, next = "", "", ""
 	}
 	if _, alive := slices.BinarySearch(members, next); alive && next != "" {
@@ -65,7 +65,7 @@ func (co *coordinator) fleetShard(s *shardInfo, members []string, now time.Time)
 
 // isFree reports whether the lease may be taken, as far as the last look shows.
 func (co *coordinator) isFree(s *shardInfo, now time.Time) bool {
-	return s.reader == nil && s.lease.Owner != co.owner && co.observer.Free(s.lease, now)
+	return s.reader == nil && s.lease.Owner != co.owner && (co.observer.Free(s.lease, now) || co.inVain(s, now))
 }
 
 // noteFree notes, at each look, since when a shard has been free.
@@ -99,7 +99,7 @@ func (co *coordinator) share(now time.Time) map[string]bool {
 		mine[id] = true
 	}
 	for id, s := range co.shards {
-		if s.lease.Owner == co.owner || (s.override != nil || co.isHeir(s)) && co.isFree(s, now) {
+		if s.lease.Owner == co.owner || co.inVain(s, now) || (s.override != nil || co.isHeir(s)) && co.isFree(s, now) {
 			mine[id] = true
 		}
 	}
@@ -119,6 +119,7 @@ func (co *coordinator) look(m scanned) {
 	st := &co.shares
 	st.roster.observe(m.members, m.planner, m.seenAt)
 	for _, s := range co.shards {
+		co.checkHeir(s, m.seenAt)
 		if s.decision.verdict == verdictStart && s.lease.Owner != "" && !s.lease.Checkpoint.IsShardEnd() && co.isFree(s, m.seenAt) {
 			st.roster.lapses(s.lease.Owner)
 		}
@@ -156,7 +157,7 @@ func (co *coordinator) give(c actor.Context, s *shardInfo, to string, timeout ti
 		return
 	}
 	co.log().Info("handing a shard over", slog.String("shard", s.id), slog.String("to", to))
-	s.giving = to
+	s.giving, s.heir = to, heir{id: to, named: time.Now()}
 	c.Send(s.reader, drain{timeout: timeout, to: to})
 	co.hintOwner(c, messages.HintKind_HINT_KIND_OFFERED, to)
 }
@@ -187,9 +188,10 @@ func (co *coordinator) onGiving(c actor.Context, m readerGiving) {
 func (co *coordinator) onGivenAway(c actor.Context, s *shardInfo, row leasestore.Lease) {
 	s.giving = ""
 	if row.Counter == 0 {
+		s.heir = heir{} // what became of the lease is not known
 		return
 	}
-	s.lease, s.knownAt, s.gaveAway = row, time.Now(), true
+	s.lease, s.knownAt, s.gaveAway, s.heir.counter = row, time.Now(), true, row.Counter
 	if row.Owner != "" {
 		co.hintOwner(c, messages.HintKind_HINT_KIND_HANDED, row.Owner)
 	} else {

@@ -71,6 +71,16 @@ func (r *roster) isAlive(m leasestore.Member, now time.Time) bool {
 	return known && !s.lapsed && now.Sub(s.since) < period
 }
 
+// has reports whether the member is there, and alive.
+func (r *roster) has(id string, now time.Time) bool {
+	return slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && r.isAlive(m, now) })
+}
+
+// isSilentSince reports whether a member of ours, who shows signs of life often, has shown none since then.
+func (r *roster) isSilentSince(id string, then time.Time) bool {
+	return slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && m.Period == 0 && !r.seen[id].since.After(then) })
+}
+
 // sharing are the members that take shards of the stream, in order of their ids.
 func (r *roster) sharing(stream leasestore.StreamID, now time.Time) []leasestore.Member {
 	var all []leasestore.Member

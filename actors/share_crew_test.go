@@ -331,3 +331,7 @@ func (cr *crew) twice() int {
 	}
 	return len(all) - len(distinct)
 }
+
+func subscribeTo(stream string, subscriber *probe.Probe) *messages.Subscribe {
+	return &messages.Subscribe{Stream: &messages.StreamDescriptor{Name: stream}, Subscriber: subscriber.PID()}
+}
