@@ -33,13 +33,13 @@ check-generated: ## fails if the generated code is out of date
 ci: ## does what CI does
 	.ci/run
 
-emulators: $(EMULATORS) # installs the Kinesis emulators and sample data of the tests
+emulators: $(EMULATORS) # installs the emulators and sample data of the tests
 
 # npm writes this file last; it is older than the lock when another version was checked out.
 $(EMULATORS): test/emulators/package.json test/emulators/package-lock.json
 	@for needed in node npm; do \
 	  command -v "$$needed" >/dev/null || { \
-	    echo "The tests run against Kinesis emulators, which need $$needed: install Node.js 20 or newer." >&2; \
+	    echo "The tests run against emulators of Kinesis and DynamoDB, which need $$needed: install Node.js 20 or newer." >&2; \
 	    echo "'go test ./...' works without and says what it leaves out." >&2; \
 	    exit 1; \
 	  }; \

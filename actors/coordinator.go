@@ -63,6 +63,7 @@ type coordinator struct {
 	observer   *leasestore.Observer
 	shards     map[string]*shardInfo
 	rows       map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
+	strangers  map[string]bool             // shards with a lease that the shards were listed for
 	moving     bool                        // a seek's position is stored, and readers are about to be moved there
 	follows    bool                        // it is another node's seek
 	movedTo    int64                       // the seek that the readers have been moved to
@@ -243,7 +244,7 @@ func (co *coordinator) forgetAll() {
 	co.shards, co.rows, co.audits = make(map[string]*shardInfo), nil, auditState{told: make(map[string]bool)}
 	co.state, co.movedTo, co.awaited = leasestore.StreamState{}, 0, nil
 	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.gone, co.recreating = false, false, false, nil, 0, false, false
-	co.retiring = false
+	co.retiring, co.strangers = false, make(map[string]bool)
 	co.shares = shareState{roster: newRoster(co.cfg.Timings.LeaseTTL)}
 }
 
@@ -321,6 +322,8 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 		co.onStartProbed(c, m)
 	case retired:
 		co.onRetired(m)
+	case lastLook:
+		co.onLastLook(c, m)
 	case swept:
 		co.leave(c)
 	}

@@ -25,9 +25,6 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 	}
 	s.rememberOwn(m.last)
 	co.onGivenAway(c, s, m.row)
-	if m.unfinished != "" {
-		co.closing.unfinished = append(co.closing.unfinished, m.unfinished)
-	}
 	switch m.reason {
 	case endFinished:
 		if m.seek < co.state.Seek { // the end of before a seek, which has reopened the shard

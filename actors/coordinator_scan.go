@@ -187,11 +187,26 @@ func (co *coordinator) learn(m scanned) {
 		s.remember(row)
 	}
 	co.look(m)
+	co.listStrangers()
 	if m.state.Version > co.state.Version {
 		co.state = m.state
 	}
 	if co.state.Version == 0 {
 		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
+	}
+}
+
+// listStrangers has the shards listed when there is a lease of one that no listing has shown yet: another node knows of a reshard, and may have
+// handed one of its shards to this one.
+func (co *coordinator) listStrangers() {
+	for id, row := range co.rows {
+		if _, known := co.shards[id]; known || co.strangers[id] || row.Checkpoint.IsShardEnd() {
+			continue
+		}
+		co.strangers[id], co.listDue = true, true
+		if co.live {
+			co.soon(0)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type shareState struct {
 	lookedAt     time.Time // when the last look began
 	gathered     bool      // nodes that start with this one have had their time to show themselves
 	members      []string  // as last logged
+	company      bool      // other nodes have been seen
 }
 
 // sharing are the members that take shards of the stream, this node among them when others have seen it.
@@ -118,6 +119,7 @@ func (co *coordinator) isHeir(s *shardInfo) bool {
 func (co *coordinator) look(m scanned) {
 	st := &co.shares
 	st.roster.observe(m.members, m.planner, m.seenAt)
+	st.company = st.company || slices.ContainsFunc(m.members, func(m leasestore.Member) bool { return m.ID != co.owner })
 	for _, s := range co.shards {
 		co.checkHeir(s, m.seenAt)
 		if s.decision.verdict == verdictStart && s.lease.Owner != "" && !s.lease.Checkpoint.IsShardEnd() && co.isFree(s, m.seenAt) {
@@ -266,6 +268,36 @@ func (co *coordinator) logMembers(f *fleet) {
 	if !slices.Equal(f.members, co.shares.members) {
 		co.shares.members = f.members
 		co.log().Info("nodes that share the stream", slog.Any("nodes", f.members))
+	}
+}
+
+// lastLook is the result of lookForHeirs.
+type lastLook struct {
+	members []leasestore.Member
+	planner leasestore.Planner
+	seenAt  time.Time
+	timeout time.Duration
+	err     error
+}
+
+// lookForHeirs looks at the nodes once more before this one hands over what it has: in a rolling deployment the one that was there at the last
+// look has ended, and what is handed to it is read by nobody for a ttl. Reading goes on meanwhile.
+func (co *coordinator) lookForHeirs(timeout time.Duration) {
+	store, id := co.store, co.found.id
+	co.fx.run(min(co.cfg.Timings.LeaseTTL/3, time.Second), func(ctx context.Context) any {
+		view, err := store.View(ctx, id)
+		return lastLook{members: view.Members, planner: view.Planner, seenAt: time.Now(), timeout: timeout, err: err}
+	})
+}
+
+func (co *coordinator) onLastLook(c actor.Context, m lastLook) {
+	if m.err != nil {
+		co.log().Info("a look at the other nodes failed; going by the one before", slog.Any("error", m.err))
+	} else {
+		co.shares.roster.observe(m.members, m.planner, m.seenAt)
+	}
+	if !co.closing.draining {
+		co.drainReaders(c, m.timeout)
 	}
 }
 

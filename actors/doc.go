@@ -15,12 +15,14 @@
 //	validate.go envelope.go bad input, and the header envelope (pure)
 //	kinesis.go stream.go    the narrow interface to the SDK, its clients; calls of the control plane
 //	credentials.go          credentials that the service refuses are fetched anew
-//	broker*.go              connect, subscribe, shut down
-//	coordinator*.go         open, scan and reconcile, readers, start, seek, audit, retire, recreated, close
+//	broker*.go              connect, subscribe, membership, shut down
+//	coordinator*.go         open, scan and reconcile, share, readers, start, seek, audit, retire, recreated, close
+//	assign.go roster.go     which shards this node takes and gives; which nodes are alive (pure)
+//	hint.go                 what nodes tell each other
 //	lineage.go              which shards may start, and where (pure)
 //	audit.go retire.go      what a listing lacks; which leases nobody needs any more (pure)
 //	life.go                 is a listing still of the same stream (pure)
-//	reader*.go page.go      lease, fetch, unpack, deliver, end, move; pages as deliveries, aggregated records opened
+//	reader*.go page.go      lease and handover, fetch, unpack, deliver, end, move; pages as deliveries, aggregated records opened
 //	fanout.go               enhanced fan-out
 //	window.go pacer.go      what is read and not settled, and the watermark; the pace of reads (pure)
 //	budget.go               what all readers hold together
@@ -36,6 +38,8 @@
 //
 //   - Terminated is a system message and overtakes the last words of the actor it is about, which are ordinary ones. Nothing is decided on
 //     Terminated alone: see childGone.
+//   - Only the node that holds a lease gives it away, and the store alone says who holds it. Plans, members, hints and what a reader has told its
+//     coordinator save time and moves; when they are wrong, a conditional write fails.
 //   - A lease seen in a scan may be older than what a reader of ours has written since. decide counts shards with a reader as
 //     leased, whatever the scan says.
 //   - An actor that was stopped by force swallows what is in its mailbox. The mailbox answers for it (tombstone.go).

@@ -15,6 +15,7 @@ type roster struct {
 	members []leasestore.Member
 	planner beatSeen
 	plans   leasestore.Planner
+	left    map[string]bool // who has said that it leaves, whatever its row says yet
 }
 
 // beatSeen is a sign of life, and since when it has been the last.
@@ -57,9 +58,10 @@ func (r *roster) lapses(id string) {
 
 // leaves notes that a member said itself that it is leaving.
 func (r *roster) leaves(id string) {
-	for i := range r.members {
-		r.members[i].Leaving = r.members[i].Leaving || r.members[i].ID == id
+	if r.left == nil {
+		r.left = make(map[string]bool)
 	}
+	r.left[id] = true
 }
 
 func (r *roster) isAlive(m leasestore.Member, now time.Time) bool {
@@ -85,7 +87,7 @@ func (r *roster) isSilentSince(id string, then time.Time) bool {
 func (r *roster) sharing(stream leasestore.StreamID, now time.Time) []leasestore.Member {
 	var all []leasestore.Member
 	for _, m := range r.members {
-		if !m.Leaving && m.Reads(stream) && r.isAlive(m, now) {
+		if !m.Leaving && !r.left[m.ID] && m.Reads(stream) && r.isAlive(m, now) {
 			all = append(all, m)
 		}
 	}

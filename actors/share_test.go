@@ -37,6 +37,8 @@ type gotten struct {
 	at time.Time
 	d  *messages.Delivery
 	by string
+
+	reader *pidOf
 }
 
 // join starts another node in the world's actor system.
@@ -90,7 +92,7 @@ func (l *fleetLog) take() {
 	for e, ok := l.w.sub.TryReceive(); ok; e, ok = l.w.sub.TryReceive() {
 		if d, isDelivery := e.Message.(*messages.Delivery); isDelivery {
 			by, _, _ := strings.Cut(e.Sender.GetId(), "/")
-			l.got = append(l.got, gotten{time.Now(), d, by})
+			l.got = append(l.got, gotten{time.Now(), d, by, e.Sender})
 			if !l.left[by] {
 				l.w.system.Root.Send(e.Sender, d.Ack())
 			}

@@ -48,7 +48,8 @@ type Lease struct {
 	// Seek is the number of the stream-wide seek (StreamState.Seek) that the checkpoint belongs to. A lease
 	// with a smaller number than its stream's has not been moved by that seek yet: its checkpoint is void.
 	Seek int64
-	// Parents are the shard ids this shard came from by a split or merge, as listed when it was first leased.
+	// Parents are the shard ids this shard came from by a split or merge, as listed when it was first leased. They are a set: a store may return
+	// them in another order, and each once.
 	Parents []string
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/rpc"
 	"os"
 	"runtime"
 	"sync"
@@ -16,24 +17,24 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/protokinesis/protokinesis/leasestore/file"
 	"github.com/protokinesis/protokinesis/test/probe"
 	"github.com/protokinesis/protokinesis/test/soak"
 )
 
-// soakVariable tells a process to be the soak's consumer.
+// soakVariable tells a process to be a node of the soak.
 const soakVariable = "PROTOKINESIS_TEST_SOAK"
 
-// soakJob is what the consumer is to do.
+// soakJob is what a node is to do.
 type soakJob struct {
-	Endpoint, Stream, Path string
+	Endpoint, Stream, Node string
+	Process                int
+	Host                   string // address of the test
 	Seed                   uint64
 }
 
-// soakCommand is a line on the consumer's standard input.
+// soakCommand is a line on a node's standard input.
 type soakCommand struct {
 	Do     string
-	Node   string `json:",omitempty"` // "": the one with the most leases
 	Mode   string `json:",omitempty"`
 	ID     string `json:",omitempty"`
 	Millis int64  `json:",omitempty"`
@@ -42,11 +43,9 @@ type soakCommand struct {
 
 // Commands, and the modes of a seek.
 const (
-	doPartition = "partition"
-	doSeek      = "seek"
-	doBounce    = "bounce" // shut a node down and start it again
-	doCalm      = "calm"
-	doQuit      = "quit"
+	doSeek = "seek"
+	doCalm = "calm"
+	doQuit = "quit"
 
 	seekHorizon = "horizon"
 	seekTip     = "tip"
@@ -54,56 +53,45 @@ const (
 	seekRecord  = "record"
 )
 
-var soakNodes = []string{"a", "b"}
-
-// soakLog writes the event log: a line each, written before what it allows. What is in the pipe survives a kill.
-type soakLog struct {
-	mu    sync.Mutex
-	lines int
-	out   io.Writer
-}
+// soakLog is the event log, which the test has: a line is in it when add returns.
+type soakLog struct{ client *rpc.Client }
 
 func (l *soakLog) add(e soak.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines++
-	e.Local = l.lines
-	line, err := json.Marshal(e)
-	if err != nil {
-		panic(err)
-	}
-	if _, err := l.out.Write(append(line, '\n')); err != nil {
+	if err := l.client.Call("Host.Log", e, &struct{}{}); err != nil {
 		os.Exit(3) // the test is gone
 	}
 }
 
+// count is how many lines it has, of all nodes.
 func (l *soakLog) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lines
+	n := 0
+	if err := l.client.Call("Host.Lines", struct{}{}, &n); err != nil {
+		os.Exit(3)
+	}
+	return n
 }
 
-// soakChild is the consumer process: two nodes on one lease file.
+// soakChild is the process of a node.
 type soakChild struct {
 	job    soakJob
 	log    *soakLog
-	nodes  map[string]*soakNode
+	node   *soakNode
 	calm   atomic.Bool
 	ctx    context.Context //nolint:containedctx // the process's life
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
 	mu     sync.Mutex
-	recent map[string][]place // node → records done of late
+	recent []place // records done of late
 }
 
-// beSoakChild plays the consumer, if this process was started for it, and does not return then.
+// beSoakChild plays a node, if this process was started for it, and does not return then.
 func beSoakChild() {
 	text := os.Getenv(soakVariable)
 	if text == "" {
 		return
 	}
-	c := &soakChild{log: &soakLog{out: os.Stdout}, nodes: map[string]*soakNode{}, recent: map[string][]place{}}
+	c := &soakChild{}
 	if err := json.Unmarshal([]byte(text), &c.job); err != nil {
 		panic(err)
 	}
@@ -113,78 +101,40 @@ func beSoakChild() {
 }
 
 func (c *soakChild) run() {
-	opened, err := file.Open(c.job.Path)
+	client, err := rpc.Dial("tcp", c.job.Host)
 	if err != nil {
 		panic(err)
 	}
-	store := &soakStore{Store: opened, log: c.log, holder: map[string]string{}}
+	c.log = &soakLog{client}
+	c.node = &soakNode{child: c, store: soakRemote{client}, web: &http.Transport{MaxIdleConnsPerHost: 100}}
 	c.tasks.Go(c.watchHeap)
-	for _, name := range soakNodes {
-		n := &soakNode{
-			name: name, child: c, store: &soakNodeStore{soakStore: store, node: name}, web: &http.Transport{MaxIdleConnsPerHost: 100},
-		}
-		c.nodes[name] = n
-		c.tasks.Go(n.up)
-	}
+	c.tasks.Go(c.node.up)
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		var command soakCommand
 		if err := json.Unmarshal(in.Bytes(), &command); err != nil {
 			panic(err)
 		}
-		if command.Do == doQuit {
-			c.quit(store)
+		switch command.Do {
+		case doSeek:
+			c.tasks.Go(func() { c.node.seek(command) })
+		case doCalm:
+			c.calm.Store(true)
+		case doQuit:
+			c.quit()
 			return
 		}
-		c.obey(command, store)
 	}
 	os.Exit(3) // the test is gone
 }
 
-func (c *soakChild) obey(command soakCommand, store *soakStore) {
-	if command.Node == "" {
-		command.Node = store.busiest(soakNodes)
-	}
-	n := c.nodes[command.Node]
-	switch command.Do {
-	case doPartition:
-		n.store.disturb(command.Mode, time.Duration(command.Millis)*time.Millisecond)
-	case doSeek:
-		c.tasks.Go(func() { n.seek(command) })
-	case doBounce:
-		c.tasks.Go(func() {
-			n.down()
-			if c.ctx.Err() == nil {
-				n.up()
-			}
-		})
-	case doCalm:
-		for _, n := range c.nodes {
-			n.store.heal()
-		}
-		c.calm.Store(true)
-		c.log.add(soak.Event{What: soak.Calm})
-	}
-}
-
 // quit ends everything in order and says what is left.
-func (c *soakChild) quit(store *soakStore) {
+func (c *soakChild) quit() {
 	c.cancel()
 	c.tasks.Wait()
-	var all sync.WaitGroup
-	for _, n := range c.nodes {
-		all.Go(n.down)
-	}
-	all.Wait()
-	store.writes.Wait()
-	if err := store.Close(); err != nil {
-		panic(err)
-	}
-	for _, n := range c.nodes {
-		n.store.heal()
-		n.web.CloseIdleConnections()
-	}
-	if err := goleak.Find(); err != nil {
+	c.node.down()
+	c.node.web.CloseIdleConnections()
+	if err := goleak.Find(goleak.IgnoreAnyFunction("net/rpc.(*Client).input")); err != nil {
 		c.log.add(soak.Event{What: soak.Leak, Text: err.Error()})
 	}
 }
@@ -212,30 +162,29 @@ func (c *soakChild) watchHeap() {
 	}
 }
 
-// remember keeps the records that a node has done of late, for seeks back to one.
-func (c *soakChild) remember(node, shard, sequence string) {
+// remember keeps the records that were done of late, for seeks back to one.
+func (c *soakChild) remember(shard, sequence string) {
 	const kept = 300
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	done := append(c.recent[node], place{shard, sequence})
-	c.recent[node] = done[max(0, len(done)-kept):]
+	done := append(c.recent, place{shard, sequence})
+	c.recent = done[max(0, len(done)-kept):]
 }
 
-func (c *soakChild) recall(node string, pick uint64) (place, bool) {
+func (c *soakChild) recall(pick uint64) (place, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	done := c.recent[node]
-	if len(done) == 0 {
+	if len(c.recent) == 0 {
 		return place{}, false
 	}
-	return done[pick%uint64(len(done))], true
+	return c.recent[pick%uint64(len(c.recent))], true
 }
 
-func (c *soakChild) logger(node string) *slog.Logger {
+func (c *soakChild) logger() *slog.Logger {
 	if os.Getenv(probe.LogVariable) == "" {
 		return slog.New(slog.DiscardHandler)
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With(slog.String("node", node))
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With(slog.String("node", c.job.Node))
 }
 
 // noTB is a test for whoever wants one where there is none.

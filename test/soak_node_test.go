@@ -22,17 +22,16 @@ import (
 
 // Timings of the soak's nodes: what takes seconds and minutes in service takes a tenth of it, so that a run sees much of it.
 var soakTimings = protokinesis.Timings{
-	LeaseTTL: soakTTL, RenewEvery: 400 * time.Millisecond, ListEvery: 500 * time.Millisecond, PollInterval: 50 * time.Millisecond,
+	LeaseTTL: soakTTL, RenewEvery: 400 * time.Millisecond, GatherTime: 400 * time.Millisecond, ListEvery: 500 * time.Millisecond, PollInterval: 50 * time.Millisecond,
 	CheckpointInterval: 100 * time.Millisecond, CallTimeout: 2 * time.Second, OpenTimeout: 20 * time.Second, ShutdownTimeout: 10 * time.Second,
 }
 
-const soakTTL = 1500 * time.Millisecond
+const soakTTL = soak.LeaseTTL * time.Millisecond
 
-// soakNode is a broker in the consumer process.
+// soakNode is the broker of a process.
 type soakNode struct {
-	name   string
 	child  *soakChild
-	store  *soakNodeStore
+	store  soakRemote
 	web    *http.Transport
 	places sync.Map // shard iterator → shard
 
@@ -41,6 +40,9 @@ type soakNode struct {
 	sub *protokinesis.Subscription
 }
 
+// soakOwner is what the owner id of a process begins with, before another dash; see soak.NodeOf.
+func soakOwner(node string, process int) string { return fmt.Sprint(node, "-", process) }
+
 // up connects and subscribes, for as long as it takes.
 func (n *soakNode) up() {
 	n.mu.Lock()
@@ -48,14 +50,14 @@ func (n *soakNode) up() {
 	n.sys = protokinesis.New(probe.NewSystem(noTB{}),
 		protokinesis.WithAWSConfig(aws.Config{
 			Region: "us-east-1", BaseEndpoint: aws.String(n.child.job.Endpoint), HTTPClient: &http.Client{Transport: n.web},
-			Credentials: credentials.NewStaticCredentialsProvider("node-"+n.name, "test", ""),
+			Credentials: credentials.NewStaticCredentialsProvider("node-"+n.child.job.Node, "test", ""),
 			APIOptions:  []func(*middleware.Stack) error{n.watch},
 		}),
-		protokinesis.WithLeaseStore(n.store), protokinesis.WithOwnerID(n.name), protokinesis.WithLogger(n.child.logger(n.name)),
+		protokinesis.WithLeaseStore(n.store), protokinesis.WithOwnerID(soakOwner(n.child.job.Node, n.child.job.Process)), protokinesis.WithLogger(n.child.logger()),
 		protokinesis.WithTimings(soakTimings), protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}))
 	ctx := n.child.ctx
 	if err := n.sys.Connect(ctx); err != nil {
-		n.child.log.add(soak.Event{What: soak.Note, Node: n.name, Text: "connect: " + err.Error()})
+		n.child.log.add(soak.Event{What: soak.Note, Text: "connect: " + err.Error()})
 		return
 	}
 	for ctx.Err() == nil {
@@ -63,16 +65,16 @@ func (n *soakNode) up() {
 			protokinesis.Handler{Func: n.handle, OnError: n.onError})
 		if err == nil {
 			n.sub = sub
-			n.child.log.add(soak.Event{What: soak.Up, Node: n.name})
+			n.child.log.add(soak.Event{What: soak.Up})
 			return
 		}
-		n.child.log.add(soak.Event{What: soak.Note, Node: n.name, Text: "subscribe: " + err.Error()})
+		n.child.log.add(soak.Event{What: soak.Note, Text: "subscribe: " + err.Error()})
 		n.child.pause(100 * time.Millisecond)
 	}
 }
 
 func (n *soakNode) onError(err error, fatal bool) {
-	n.child.log.add(soak.Event{What: soak.Note, Node: n.name, Text: fmt.Sprintf("subscription (fatal %v): %v", fatal, err)})
+	n.child.log.add(soak.Event{What: soak.Note, Text: fmt.Sprintf("subscription (fatal %v): %v", fatal, err)})
 }
 
 // down ends the node in order.
@@ -85,7 +87,7 @@ func (n *soakNode) down() {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), soak.ShutdownLimit*time.Millisecond)
 	defer cancel()
-	e := soak.Event{What: soak.Down, Node: n.name}
+	e := soak.Event{What: soak.Down}
 	if err := n.sys.Shutdown(ctx); err != nil {
 		e.Text = err.Error()
 	}
@@ -124,7 +126,7 @@ func (n *soakNode) watch(stack *middleware.Stack) error {
 func (n *soakNode) onPage(begun int, iterator string, page *kinesis.GetRecordsOutput) {
 	place, known := n.places.LoadAndDelete(iterator)
 	if !known {
-		n.child.log.add(soak.Event{What: soak.Note, Node: n.name, Text: "a page of an unknown iterator"})
+		n.child.log.add(soak.Event{What: soak.Note, Text: "a page of an unknown iterator"})
 		return
 	}
 	shard, _ := place.(string)
@@ -135,7 +137,7 @@ func (n *soakNode) onPage(begun int, iterator string, page *kinesis.GetRecordsOu
 		return
 	}
 	n.child.log.add(soak.Event{
-		What: soak.Fetched, Node: n.name, Shard: shard, Begun: begun,
+		What: soak.Fetched, Shard: shard, Begun: begun,
 		Sequence: aws.ToString(page.Records[0].SequenceNumber), Last: aws.ToString(page.Records[len(page.Records)-1].SequenceNumber),
 	})
 }
@@ -144,7 +146,7 @@ var errSoakHandler = errors.New("the handler fails as it is told to")
 
 // handle is the subscriber: what it does with a record depends on the seed, the record and the attempt alone.
 func (n *soakNode) handle(ctx context.Context, d *protokinesis.Delivery) error {
-	e := soak.Event{What: soak.Delivered, Node: n.name, Shard: d.Shard(), Sequence: d.SequenceNumber(), Attempt: d.Attempt()}
+	e := soak.Event{What: soak.Delivered, Shard: d.Shard(), Sequence: d.SequenceNumber(), Attempt: d.Attempt()}
 	n.child.log.add(e)
 	slow, fail, panics := n.child.mood(string(d.Data()), d.Attempt())
 	if slow > 0 {
@@ -164,7 +166,7 @@ func (n *soakNode) handle(ctx context.Context, d *protokinesis.Delivery) error {
 	}
 	e.What = soak.Done
 	n.child.log.add(e)
-	n.child.remember(n.name, d.Shard(), d.SequenceNumber())
+	n.child.remember(d.Shard(), d.SequenceNumber())
 	return nil
 }
 
@@ -178,13 +180,13 @@ func (c *soakChild) mood(record string, attempt int) (slow time.Duration, fail, 
 	sum := h.Sum64()
 	sum ^= sum >> 29
 	switch pick := sum * 0xbf58476d1ce4e5b9 >> 40 % 1000; {
-	case pick < 5:
+	case pick < 20:
 		slow = time.Duration(300+sum%900) * time.Millisecond
-	case pick < 60:
+	case pick < 70:
 		slow = time.Duration(1+sum%30) * time.Millisecond
-	case pick < 90:
+	case pick < 95:
 		fail = true
-	case pick < 100:
+	case pick < 105:
 		fail, panics = true, true
 	}
 	return slow, fail, panics
@@ -193,7 +195,7 @@ func (c *soakChild) mood(record string, attempt int) (slow time.Duration, fail, 
 // seek moves the stream, or one shard, as a command says. A stream-wide seek is asked for until it is answered by success.
 func (n *soakNode) seek(c soakCommand) {
 	for try := uint64(0); n.child.ctx.Err() == nil; try++ {
-		sub, e := n.subscription(), soak.Event{What: soak.Seek, Node: n.name, ID: c.ID, Text: c.Mode}
+		sub, e := n.subscription(), soak.Event{What: soak.Seek, ID: c.ID, Text: c.Mode}
 		var to *messages.Position
 		switch c.Mode {
 		case seekHorizon:
@@ -203,9 +205,9 @@ func (n *soakNode) seek(c soakCommand) {
 		case seekTime:
 			to, e.Millis = protokinesis.AtTimestamp(time.UnixMilli(c.Millis)), c.Millis
 		case seekRecord:
-			at, ok := n.child.recall(n.name, c.Pick+try)
+			at, ok := n.child.recall(c.Pick + try)
 			if !ok || try == 3 {
-				n.child.log.add(soak.Event{What: soak.Sought, Node: n.name, ID: c.ID, Text: seekGivenUp})
+				n.child.log.add(soak.Event{What: soak.Sought, ID: c.ID, Text: seekGivenUp})
 				return
 			}
 			to, e.Shard, e.Sequence = protokinesis.AtSequence(at.shard, at.sequence), at.shard, at.sequence

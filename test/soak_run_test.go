@@ -1,12 +1,9 @@
 package test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -17,49 +14,51 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/leasestore/file"
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/soak"
 )
 
-// soakRun is a run as the test sees it: the service, the publishers, the consumer process of the moment, and the log of all.
+// soakNodes are the names of the nodes.
+var soakNodes = []string{"a", "b", "c"}
+
+// soakRun is a run as the test sees it: the service, the publishers, the lease store, the processes of the moment, and the log of all.
 type soakRun struct {
 	*target
 	t       *testing.T
 	seed    uint64
 	stream  string
-	dir     string // of the log
-	leases  string // of the lease file
-	started time.Time
+	dir     string    // of the log
+	leases  string    // of the lease file
+	started time.Time // what times in the log count from
+	began   time.Time // the schedule
 	file    *os.File
+	store   *soakStore
 
-	mu        sync.Mutex
-	events    []soak.Event
-	processes int
-	ups       int
-	open      chan struct{} // closed when both nodes of the first process are up
-	seek      *soakCommand  // under way
+	mu     sync.Mutex
+	events []soak.Event
+	up     map[string]bool
+	open   chan struct{} // closed when all nodes have been up
+	nodes  map[string]*soakProcess
+	seek   *soakCommand // under way
+	seeker string       // the node that was asked for it
+	opened bool
 
-	consumer *soakProcess
-	seekID   int
-	busy     time.Time
-	instants []int64 // of the service's clock, for seeks to a time
-	counts   map[stepKind]int
-	faults   map[string][]*kinesistest.Fault
-	jumps    time.Duration
+	processes []*soakProcess // all there were
+	stopped   *soakProcess   // stands still
+	away      *soakProcess   // has been killed, or is leaving
+	seekID    int
+	busy      time.Time
+	instants  []int64 // of the service's clock, for seeks to a time
+	counts    map[stepKind]int
+	faults    map[string][]*kinesistest.Fault
+	jumps     time.Duration
 
 	stop      chan struct{}
 	publisher sync.WaitGroup
 	receipts  []protokinesis.Receipt
 	failures  int   // of Publish
 	failure   error // the last
-}
-
-// soakProcess is a consumer.
-type soakProcess struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	ending soak.What // how it is to end; "" if it is not
-	ended  chan struct{}
 }
 
 // add puts an event in the log.
@@ -87,62 +86,15 @@ func (r *soakRun) log() []soak.Event {
 	return slices.Clip(r.events)
 }
 
-// start starts a consumer on the lease file, and asks it for the seek that its predecessor has not answered.
-func (r *soakRun) start() {
-	job, err := json.Marshal(soakJob{Endpoint: r.server.URL(), Stream: r.stream, Path: filepath.Join(r.leases, "leases.db"), Seed: r.seed})
-	require.NoError(r.t, err)
-	cmd := exec.CommandContext(r.t.Context(), os.Args[0]) //nolint:gosec // this very program
-	cmd.Env = append(os.Environ(), soakVariable+"="+string(job))
-	cmd.Stderr = r.t.Output()
-	in, err := cmd.StdinPipe()
-	require.NoError(r.t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(r.t, err)
-	require.NoError(r.t, cmd.Start())
-	p := &soakProcess{cmd: cmd, in: in, ended: make(chan struct{})}
-	r.consumer = p
-	r.processes++
-	r.add(soak.Event{What: soak.Started, Process: r.processes})
-	go r.follow(p, r.processes, out)
-	r.mu.Lock()
-	pending := r.seek
-	r.mu.Unlock()
-	if pending != nil {
-		r.tell(*pending)
-	}
-}
-
-// follow takes a consumer's log to its end.
-func (r *soakRun) follow(p *soakProcess, number int, out io.Reader) {
-	defer close(p.ended)
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e soak.Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			break // cut off by the kill
-		}
-		e.Process = number
-		r.onEvent(e)
-	}
-	_, _ = io.Copy(io.Discard, out)
-	err := p.cmd.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := soak.Event{What: p.ending, Process: number}
-	if p.ending == "" || (p.ending == soak.Ended && err != nil) {
-		e.What, e.Text = soak.Crashed, fmt.Sprint(err)
-	}
-	r.addLocked(e)
-}
-
+// onEvent takes an event of a node.
 func (r *soakRun) onEvent(e soak.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addLocked(e)
 	switch {
 	case e.What == soak.Up:
-		if r.ups++; r.ups == len(soakNodes) {
+		if r.up[e.Node] = true; len(r.up) == len(soakNodes) && !r.opened {
+			r.opened = true
 			close(r.open)
 		}
 	case e.What == soak.Sought && r.seek != nil && r.seek.ID == e.ID && (e.Text == "" || e.Text == seekGivenUp):
@@ -153,31 +105,15 @@ func (r *soakRun) onEvent(e soak.Event) {
 	}
 }
 
-// tell gives the consumer a command. One that is about to die may not get it.
-func (r *soakRun) tell(c soakCommand) {
-	line, err := json.Marshal(c)
+// openStore opens the lease file, again after a restart of all nodes.
+func (r *soakRun) openStore() {
+	store, err := file.Open(filepath.Join(r.leases, "leases.db"))
 	require.NoError(r.t, err)
-	_, _ = r.consumer.in.Write(append(line, '\n'))
-}
-
-// end ends the consumer and waits for it.
-func (r *soakRun) end(how soak.What) {
-	r.mu.Lock()
-	r.consumer.ending = how
-	r.mu.Unlock()
-	if how == soak.Killed {
-		_ = r.consumer.cmd.Process.Kill()
-	} else {
-		r.tell(soakCommand{Do: doQuit})
+	if r.store == nil {
+		r.store = &soakStore{run: r, holder: map[string]string{}}
 	}
-	select {
-	case <-r.consumer.ended:
-	case <-time.After(2 * patience):
-		r.add(soak.Event{What: soak.Note, Text: "the consumer does not end: killed"})
-		assert.Fail(r.t, "the consumer does not end")
-		_ = r.consumer.cmd.Process.Kill()
-		<-r.consumer.ended
-	}
+	r.store.Store = store
+	r.add(soak.Event{What: soak.Opened})
 }
 
 // publish publishes the records of a key, in order, until the run is over.

@@ -17,6 +17,7 @@ type soakStep struct {
 	at   time.Duration // since the beginning
 	kind stepKind
 	busy time.Duration // how long no other disruption may begin
+	away time.Duration // how long the node is gone, or stands still
 	pick [3]uint64     // what of the many, by the rules of the kind
 
 	quiet bool // nothing happens in the background meanwhile
@@ -39,9 +40,14 @@ const (
 	stepBlip      stepKind = "short partition"
 	stepOutage    stepKind = "outage"
 	stepLoses     stepKind = "lost replies"
-	stepBounce    stepKind = "bounce"
+	stepStop      stepKind = "stop"
+	stepLeave     stepKind = "leave"
 	stepRestart   stepKind = "restart"
 	stepKill      stepKind = "kill"
+	stepKillAll   stepKind = "kill of all"
+
+	// stepBack ends a stop, and follows a leave and a kill: the node joins again.
+	stepBack stepKind = "back"
 )
 
 // soakSchedule is what happens in a run: of each kind so much in every bag, in an order that depends on the seed alone.
@@ -65,16 +71,19 @@ func soakSchedule(seed uint64, length time.Duration) []soakStep {
 	return steps
 }
 
-// disruptions are one after the other. The first is a partition, of nodes that have nothing else to bear yet; the second a kill, for short runs.
+// disruptions are one after the other. The first is a partition, of nodes that have nothing else to bear yet; a kill, a stop and a leave follow, for short runs.
 func disruptions(random *rand.Rand, length time.Duration) []soakStep {
-	kinds := bag{random: random, left: []stepKind{stepPartition, stepKill}, full: map[stepKind]int{
-		stepPartition: 2, stepBlip: 1, stepOutage: 1, stepLoses: 1, stepBounce: 1, stepRestart: 1, stepKill: 2,
+	kinds := bag{random: random, left: []stepKind{stepPartition, stepKill, stepStop, stepLeave}, full: map[stepKind]int{
+		stepPartition: 2, stepBlip: 1, stepOutage: 1, stepLoses: 1, stepStop: 2, stepLeave: 2, stepRestart: 1, stepKill: 2, stepKillAll: 1,
 	}}
 	var steps []soakStep
 	for at := time.Second; at < length; {
 		step := newStep(random, kinds.next(), at)
-		step.quiet = step.kind == stepPartition && (len(steps) == 0 || step.pick[0]%2 == 0)
+		step.quiet = (step.kind == stepPartition || step.kind == stepStop) && (len(steps) == 0 || step.pick[0]%2 == 0)
 		steps = append(steps, step)
+		if step.away > 0 {
+			steps = append(steps, soakStep{at: at + step.away, kind: stepBack})
+		}
 		at += step.busy + time.Duration(200+random.IntN(800))*time.Millisecond
 	}
 	return steps
@@ -102,9 +111,15 @@ func newStep(random *rand.Rand, kind stepKind, at time.Duration) soakStep {
 		step.busy = soakTTL + 2*spread
 	case stepBlip:
 		step.busy = spread
-	case stepLoses, stepBounce, stepRestart, stepKill:
+	case stepStop: // it wakes up before it is over
+		step.busy = 3*soakTTL + spread
+		step.away = step.busy - soakTTL
+	case stepLeave, stepKill: // it joins while its shards are still its own, or others'
+		step.away = 200*time.Millisecond + 3*spread
+		step.busy = step.away + 500*time.Millisecond + spread
+	case stepLoses, stepRestart, stepKillAll:
 		step.busy = 500*time.Millisecond + spread
-	case stepSplit, stepMerge, stepFault, stepClock, stepSeekTime, stepSeekStart, stepSeekTip, stepSeekRecord:
+	case stepBack, stepSplit, stepMerge, stepFault, stepClock, stepSeekTime, stepSeekStart, stepSeekTip, stepSeekRecord:
 	}
 	return step
 }
@@ -173,13 +188,14 @@ var soakFaults = func() []soakFault {
 	}
 }()
 
-// A seed is a schedule, and a minute has some of everything; the first disruption is a partition.
+// A seed is a schedule, and a minute and a half has some of everything; the first disruption is a partition.
 func TestSoakSchedule(t *testing.T) {
 	t.Parallel()
+	const length = 90 * time.Second
 	schedules := map[string]bool{}
 	for seed := range uint64(20) {
-		steps := soakSchedule(seed, time.Minute)
-		assert.Equal(t, steps, soakSchedule(seed, time.Minute))
+		steps := soakSchedule(seed, length)
+		assert.Equal(t, steps, soakSchedule(seed, length))
 		schedules[fmt.Sprint(steps)] = true
 		kinds := map[stepKind]int{}
 		for _, s := range steps {
@@ -190,7 +206,7 @@ func TestSoakSchedule(t *testing.T) {
 				kinds[s.kind]++
 			}
 		}
-		assert.Len(t, kinds, 7, "disruptions with seed %d", seed)
+		assert.Len(t, kinds, 9, "disruptions with seed %d", seed)
 		assert.GreaterOrEqual(t, kinds[stepPartition], 3)
 	}
 	assert.Len(t, schedules, 20)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/soak"
@@ -18,7 +19,7 @@ const (
 	mostShards = 8
 	// mostJumps keeps what the clock is moved within the retention of 24 h.
 	mostJumps = 20 * time.Hour
-	// seekGivenUp answers a seek to a record that can't be carried out: the node reads none of the shards.
+	// seekGivenUp answers a seek to a record that can't be carried out: the node does not read the shards.
 	seekGivenUp = "given up"
 )
 
@@ -30,7 +31,7 @@ func (r *soakRun) do(s soakStep) {
 		}
 		r.busy = time.Now().Add(s.busy)
 	}
-	r.add(soak.Event{What: soak.Note, Text: string(s.kind), Millis: time.Since(r.started).Milliseconds(), Counter: r.published()})
+	r.add(soak.Event{What: soak.Note, Text: string(s.kind), Millis: time.Since(r.began).Milliseconds(), Counter: r.published()})
 	r.instants = append(r.instants, r.server.Clock().Now().UnixMilli())
 	if r.step(s) {
 		r.counts[s.kind]++
@@ -51,30 +52,66 @@ func (r *soakRun) step(s soakStep) bool {
 	case stepSeekTime, stepSeekStart, stepSeekTip, stepSeekRecord:
 		return r.askSeek(s)
 	case stepPartition, stepBlip:
-		mode := []string{storeDown, storeHangs}[s.pick[0]%2]
-		node := ""
-		if s.pick[1]%4 == 0 {
-			node = soakNodes[s.pick[1]/4%2]
-		}
-		r.tell(soakCommand{Do: doPartition, Node: node, Mode: mode, Millis: s.busy.Milliseconds()})
+		r.chosen(s).store.disturb(troubleOf(s), s.busy)
 	case stepOutage, stepLoses:
-		mode := []string{storeDown, storeHangs}[s.pick[0]%2]
-		if s.kind == stepLoses {
-			mode = storeLoses
+		for _, p := range r.running() {
+			p.store.disturb(troubleOf(s), s.busy)
 		}
-		for _, node := range soakNodes {
-			r.tell(soakCommand{Do: doPartition, Node: node, Mode: mode, Millis: s.busy.Milliseconds()})
+	case stepStop:
+		p := r.chosen(s)
+		if s.pick[0]/2%2 == 0 { // it is cut off when it wakes up, and is not told that its leases are lost
+			p.store.disturb(troubleOf(s), s.busy)
 		}
-	case stepBounce:
-		r.tell(soakCommand{Do: doBounce, Node: soakNodes[s.pick[0]%2]})
+		r.halt(p)
+	case stepLeave:
+		r.away = r.chosen(s)
+		r.end(soak.Ended, r.away)
 	case stepRestart:
-		r.end(soak.Ended)
-		r.start()
+		all := r.running()
+		r.end(soak.Ended, all...)
+		r.awaitEnd(all...)
+		require.NoError(r.t, r.store.Close())
+		r.openStore()
+		r.startAll()
 	case stepKill:
-		r.end(soak.Killed)
-		r.start()
+		r.away = r.chosen(s)
+		r.end(soak.Killed, r.away)
+	case stepKillAll:
+		all := r.running()
+		r.end(soak.Killed, all...)
+		r.awaitEnd(all...)
+		r.startAll()
+	case stepBack:
+		r.back()
 	}
 	return true
+}
+
+// chosen is the node that a step is about: any, or more often the one with the most leases.
+func (r *soakRun) chosen(s soakStep) *soakProcess {
+	running := r.running()
+	if s.pick[1]%4 == 0 {
+		return running[s.pick[1]/4%uint64(len(running))]
+	}
+	names := make([]string, len(running))
+	for i, p := range running {
+		names[i] = p.name
+	}
+	return r.running(r.store.busiest(names))[0]
+}
+
+func troubleOf(s soakStep) string {
+	if s.kind == stepLoses {
+		return storeLoses
+	}
+	return []string{storeDown, storeHangs}[s.pick[0]%2]
+}
+
+// startAll starts all nodes.
+func (r *soakRun) startAll() {
+	for _, name := range soakNodes {
+		r.start(name)
+	}
 }
 
 func (r *soakRun) openShards() []kinesistest.Shard {
@@ -132,9 +169,6 @@ func (r *soakRun) jump(pick uint64) bool {
 // askSeek asks for a seek, unless one is under way.
 func (r *soakRun) askSeek(s soakStep) bool {
 	c := soakCommand{Do: doSeek, Mode: seekRecord, Pick: s.pick[1]}
-	if s.pick[0]%3 == 0 {
-		c.Node = soakNodes[s.pick[0]/3%2]
-	}
 	switch s.kind { //nolint:exhaustive // the seeks
 	case stepSeekStart:
 		c.Mode = seekHorizon
@@ -144,18 +178,17 @@ func (r *soakRun) askSeek(s soakStep) bool {
 		back := min(len(r.instants), 40)
 		c.Mode, c.Millis = seekTime, r.instants[len(r.instants)-1-int(s.pick[1]%uint64(back))] //nolint:gosec // an index
 	}
+	p := r.chosen(s)
 	r.mu.Lock()
-	free := r.seek == nil
-	if free {
-		r.seekID++
-		c.ID = fmt.Sprint("seek-", r.seekID)
-		r.seek = &c
+	defer r.mu.Unlock()
+	if r.seek != nil || r.nodes[p.name] != p {
+		return false
 	}
-	r.mu.Unlock()
-	if free {
-		r.tell(c)
-	}
-	return free
+	r.seekID++
+	c.ID = fmt.Sprint("seek-", r.seekID)
+	r.seek, r.seeker = &c, p.name
+	p.tell(c)
+	return true
 }
 
 // faultCounts says how many calls each kind of fault has hit.

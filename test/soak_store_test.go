@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,35 +12,37 @@ import (
 	"github.com/protokinesis/protokinesis/test/soak"
 )
 
-// soakStore is the one store of a process. It logs every write that was applied, those of a lease in the order in which they were.
+// soakStore is the one store of a run. It logs every write that was applied, those of a lease in the order in which they were.
 type soakStore struct {
 	leasestore.Store
-	log    *soakLog
-	writes sync.WaitGroup
-	locks  sync.Map // shard → *sync.Mutex: the log's order is the order of the writes
+	run   *soakRun
+	locks sync.Map // shard → *sync.Mutex: the log's order is the order of the writes
 
 	mu     sync.Mutex
 	holder map[string]string // shard → node
 	seek   int64             // the last that was logged
 }
 
-// soakNodeStore is how a node sees the store.
+// soakNodeStore is how a process of a node sees the store.
 type soakNodeStore struct {
 	*soakStore
 	node    string
+	process int
+	gone    chan struct{} // closed when the process has ended
 	trouble atomic.Pointer[soakTrouble]
 }
 
 // soakTrouble is what is wrong with a node's way to the store.
 type soakTrouble struct {
 	mode string
-	over chan struct{}
+	over context.Context //nolint:containedctx // done when it is over
+	end  context.CancelFunc
 }
 
 // Modes of a partition.
 const (
 	storeDown  = "down"  // calls fail at once
-	storeHangs = "hangs" // calls fail when their time is over
+	storeHangs = "hangs" // calls fail when it is over
 	storeLoses = "loses" // writes are applied and fail all the same
 )
 
@@ -47,19 +50,23 @@ var errSoakStore = errors.New("the store can't be reached")
 
 // disturb makes calls fail for a while. A later trouble takes the place of an earlier one.
 func (s *soakNodeStore) disturb(mode string, d time.Duration) {
-	trouble := &soakTrouble{mode: mode, over: make(chan struct{})}
-	s.log.add(soak.Event{What: soak.Partition, Node: s.node, Text: mode, Millis: d.Milliseconds()})
+	trouble := &soakTrouble{mode: mode}
+	trouble.over, trouble.end = context.WithTimeout(context.Background(), d)
+	s.run.add(soak.Event{What: soak.Partition, Process: s.process, Node: s.node, Text: mode, Millis: d.Milliseconds()})
 	s.trouble.Store(trouble)
-	time.AfterFunc(d, func() {
-		close(trouble.over)
+	context.AfterFunc(trouble.over, func() {
 		if s.trouble.CompareAndSwap(trouble, nil) {
-			s.log.add(soak.Event{What: soak.Heal, Node: s.node})
+			s.run.add(soak.Event{What: soak.Heal, Process: s.process, Node: s.node})
 		}
 	})
 }
 
 // heal ends what trouble there is.
-func (s *soakNodeStore) heal() { s.trouble.Store(nil) }
+func (s *soakNodeStore) heal() {
+	if trouble := s.trouble.Load(); trouble != nil {
+		trouble.end()
+	}
+}
 
 // before fails a call, if it is to.
 func (s *soakNodeStore) before(ctx context.Context) error {
@@ -69,9 +76,8 @@ func (s *soakNodeStore) before(ctx context.Context) error {
 	}
 	if trouble.mode == storeHangs {
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-trouble.over:
+		case <-s.gone:
+		case <-trouble.over.Done():
 		}
 	}
 	return errSoakStore
@@ -85,35 +91,23 @@ func (s *soakNodeStore) after() error {
 	return nil
 }
 
-// write carries out a write of a lease, to its end even if nobody waits for it any more, and logs it before anybody learns of it.
-func (s *soakNodeStore) write(ctx context.Context, what soak.What, key leasestore.Key, f func(context.Context) (leasestore.Lease, error)) (leasestore.Lease, error) {
+// write carries out a write of a lease when its turn has come, and logs it before anybody learns of it.
+func (s *soakNodeStore) write(
+	ctx context.Context, what soak.What, key leasestore.Key, f func(context.Context) (leasestore.Lease, error),
+) (leasestore.Lease, error) {
 	if err := s.before(ctx); err != nil {
 		return leasestore.Lease{}, err
 	}
-	type result struct {
-		lease leasestore.Lease
-		err   error
+	lease, err := s.apply(ctx, what, key, f)
+	if err == nil {
+		err = s.after()
 	}
-	done := make(chan result, 1)
-	s.writes.Go(func() {
-		lease, err := s.apply(context.WithoutCancel(ctx), what, key, f)
-		done <- result{lease, err}
-	})
-	select {
-	case <-ctx.Done():
-		return leasestore.Lease{}, ctx.Err()
-	case got := <-done:
-		if got.err == nil {
-			got.err = s.after()
-		}
-		if got.err != nil {
-			got.lease = leasestore.Lease{}
-		}
-		return got.lease, got.err
+	if err != nil {
+		lease = leasestore.Lease{}
 	}
+	return lease, err
 }
 
-// apply does a write when its turn has come.
 func (s *soakNodeStore) apply(
 	ctx context.Context, what soak.What, key leasestore.Key, f func(context.Context) (leasestore.Lease, error),
 ) (leasestore.Lease, error) {
@@ -121,23 +115,28 @@ func (s *soakNodeStore) apply(
 	mu, _ := lock.(*sync.Mutex)
 	mu.Lock()
 	defer mu.Unlock()
+	began := time.Since(s.run.started)
 	lease, err := f(ctx)
 	if err != nil {
 		return lease, err
 	}
-	s.log.add(soak.Event{
-		What: what, Node: s.node, Owner: lease.Owner, Shard: lease.Shard, Counter: lease.Counter, Checkpoint: lease.Checkpoint.String(), Seek: lease.Seek,
+	if what == soak.Acquire && !strings.HasPrefix(lease.Owner, soakOwner(s.node, s.process)+"-") {
+		what = soak.Give
+	}
+	s.run.add(soak.Event{
+		What: what, At: began.Microseconds(), Process: s.process, Node: s.node, Owner: lease.Owner, Shard: lease.Shard, Counter: lease.Counter,
+		Checkpoint: lease.Checkpoint.String(), Seek: lease.Seek,
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.holder, lease.Shard)
 	if lease.Owner != "" && !lease.Checkpoint.IsShardEnd() {
-		s.holder[lease.Shard] = s.node
+		s.holder[lease.Shard] = soak.NodeOf(lease.Owner)
 	}
 	return lease, nil
 }
 
-// busiest is the node that holds the most leases.
+// busiest is the one of the nodes that holds the most leases.
 func (s *soakStore) busiest(nodes []string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,18 +153,22 @@ func (s *soakStore) busiest(nodes []string) string {
 	return most
 }
 
-// sawState logs a stream's position that is new. It is looked for at reads, too: a process may have been killed before it had logged it.
-func (s *soakStore) sawState(state leasestore.StreamState) {
+// sawState logs a stream's position that is new.
+func (s *soakNodeStore) sawState(state leasestore.StreamState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if state.Seek > s.seek {
 		s.seek = state.Seek
-		s.log.add(soak.Event{What: soak.State, Seek: state.Seek, Checkpoint: state.Start.String(), Tip: state.Tip})
+		s.run.add(soak.Event{What: soak.State, Process: s.process, Node: s.node, Seek: state.Seek, Checkpoint: state.Start.String(), Tip: state.Tip})
 	}
 }
 
 func (s *soakNodeStore) Acquire(ctx context.Context, l leasestore.Lease, owner string) (leasestore.Lease, error) {
 	return s.write(ctx, soak.Acquire, l.Key, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Acquire(ctx, l, owner) })
+}
+
+func (s *soakNodeStore) Offer(ctx context.Context, l leasestore.Lease, next string) (leasestore.Lease, error) {
+	return s.write(ctx, soak.Offer, l.Key, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Offer(ctx, l, next) })
 }
 
 func (s *soakNodeStore) Renew(ctx context.Context, l leasestore.Lease) (leasestore.Lease, error) {
@@ -201,34 +204,17 @@ func (s *soakNodeStore) SaveState(ctx context.Context, state leasestore.StreamSt
 	return saved, s.after()
 }
 
-func (s *soakNodeStore) State(ctx context.Context, stream leasestore.StreamID) (leasestore.StreamState, error) {
+func (s *soakNodeStore) Beat(ctx context.Context, m leasestore.Member) (leasestore.Member, error) {
 	if err := s.before(ctx); err != nil {
-		return leasestore.StreamState{}, err
+		return leasestore.Member{}, err
 	}
-	state, err := s.Store.State(ctx, stream)
-	if err == nil {
-		s.sawState(state)
-	}
-	return state, err
+	stored, err := s.Store.Beat(ctx, m)
+	return stored, errors.Join(err, s.after())
 }
 
-func (s *soakNodeStore) Get(ctx context.Context, key leasestore.Key) (leasestore.Lease, error) {
+func (s *soakNodeStore) Forget(ctx context.Context, m leasestore.Member) error {
 	if err := s.before(ctx); err != nil {
-		return leasestore.Lease{}, err
+		return err
 	}
-	return s.Store.Get(ctx, key)
-}
-
-func (s *soakNodeStore) List(ctx context.Context, stream leasestore.StreamID) ([]leasestore.Lease, error) {
-	if err := s.before(ctx); err != nil {
-		return nil, err
-	}
-	return s.Store.List(ctx, stream)
-}
-
-func (s *soakNodeStore) Streams(ctx context.Context) ([]leasestore.StreamState, error) {
-	if err := s.before(ctx); err != nil {
-		return nil, err
-	}
-	return s.Store.Streams(ctx)
+	return errors.Join(s.Store.Forget(ctx, m), s.after())
 }

@@ -32,15 +32,16 @@ const soakKeys = 40
 //
 //	go test ./test -run Soak -soak 60s
 //
-// Two nodes in a process of their own read a stream to which this process publishes. Meanwhile shards are split and merged; the service throttles,
+// Three nodes, each a process of its own, share a stream to which this process publishes. Meanwhile shards are split and merged; the service throttles,
 // fails, hangs, resets, answers garbage and half answers, and its clock jumps so that iterators expire; handlers are slow, fail and panic; the stream and single
-// shards are moved by seeks; a node is cut off from the lease store for longer than the ttl, or both are, or the store loses its replies; a node is shut down
-// and started again; the process is ended in order, or killed, and another goes on with its lease file. At the end all is calm: what was published and not
-// left out by a seek has to be handled, and everything has to stop in order and leave nothing behind.
+// shards are moved by seeks; a node is cut off from the lease store for longer than the ttl, or all are, or the store loses its replies; a node stands still for
+// longer than the ttl and then goes on, is killed, or leaves, and joins again; all are killed, or end in order, and start again. At the end all is calm: what was
+// published and not left out by a seek has to be handled, and everything has to stop in order and leave nothing behind.
 //
-// What is checked is the rules of package soak: nothing is lost; order per key, children after their parents; nothing comes again without a reason; one reader per shard;
-// checkpoints never run ahead of what was done, and never go back; an orderly end. None of them asks what time it is: the log of the consumer is written by the
-// handlers, by the lease store and between the library and the wire, each line before what it allows, and a line says what had been logged when a request was sent.
+// What is checked is the rules of package soak: nothing is lost; order per key, children after their parents; nothing comes again without a reason; one reader per shard,
+// and none takes it from one that is not silent; what is given away is settled and checkpointed; checkpoints never run ahead of what was done, and never go back; an
+// orderly end. All but one of them do not ask what time it is: this process has the lease store and the log, and what a node's handlers do, and what it gets from the
+// service, is in the log before the node goes on; a line says how long the log was when a request was sent.
 //
 // The seed decides what happens, in which order and at which time of the run, and how a handler takes the n-th attempt of the n-th record of a key. It does not
 // decide what the scheduler and the network make of it: which record is on its way when a kill comes, which of the shards "the third open one" is by then, or which call
@@ -53,8 +54,12 @@ const soakKeys = 40
 //   - A checkpoint of what was read: in actors/window.go, add, let "w.watermark = e.position" follow w.entries.push(e). Found as "checkpoints never run ahead".
 //   - A settlement before the handler has run: in actors/handler.go, start, let "root.Send(j.reader, j.delivery.Ack())" precede the line with call(…). Found as
 //     "checkpoints never run ahead" and "order per key".
-//   - A reader without a fence: in actors/reader_lease.go, let trusted return r.lease.held. Found as "one reader per shard": a node that is cut off
-//     delivers what it asked for after the other had taken the shard.
+//   - A reader without a fence: in actors/reader_lease.go, let trusted return r.lease.held. Found as "one reader per shard": a node that is cut off, or wakes up,
+//     delivers what it asked for after another had taken the shard.
+//   - An impatient observer: in leasestore/observer.go, Expired, let o.ttl be o.ttl/2. Found as "one reader per shard".
+//   - A handover without draining: in actors/reader_end.go, checkDrained, leave out what it asks of the window. Found as "what a node gives away …".
+//   - A handover without the last checkpoint: in actors/reader_lease.go, nextOp, leave out "|| k.release". Found as "what a node gives away …" by most seeds in 20 s,
+//     and by all in a minute.
 func TestSoak(t *testing.T) {
 	seed := *soakSeed
 	for seed == 0 {
@@ -62,18 +67,19 @@ func TestSoak(t *testing.T) {
 	}
 	t.Logf("go test ./test -run 'TestSoak$' -soak %v -soak.seed %d", *soakLength, seed)
 	r := newSoakRun(t, seed)
-	r.start()
+	r.started = time.Now()
+	r.startAll()
 	receive(t, r.open)
 	n := r.connect(t, protokinesis.WithTimings(soakTimings))
 	for key := range soakKeys {
 		r.publisher.Go(func() { r.publish(n, key) })
 	}
-	r.started = time.Now()
+	r.began = time.Now()
 	for _, step := range soakSchedule(seed, *soakLength) {
-		time.Sleep(time.Until(r.started.Add(step.at)))
+		time.Sleep(time.Until(r.began.Add(step.at)))
 		r.do(step)
 	}
-	time.Sleep(time.Until(r.started.Add(*soakLength)))
+	time.Sleep(time.Until(r.began.Add(*soakLength)))
 	r.finish()
 	r.check()
 }
@@ -92,13 +98,15 @@ func newSoakRun(t *testing.T, seed uint64) *soakRun {
 	r := &soakRun{
 		target: &target{name: embedded, config: server.Config(), client: server.Client(), server: server, poll: 20 * time.Millisecond},
 		t:      t, seed: seed, dir: dir, leases: leases, file: f, open: make(chan struct{}), stop: make(chan struct{}),
-		counts: map[stepKind]int{}, faults: map[string][]*kinesistest.Fault{},
+		up: map[string]bool{}, nodes: map[string]*soakProcess{}, counts: map[stepKind]int{}, faults: map[string][]*kinesistest.Fault{},
 	}
+	r.openStore()
 	t.Cleanup(func() {
-		if r.consumer != nil {
-			_ = r.consumer.cmd.Process.Kill()
-			<-r.consumer.ended
+		r.end(soak.Killed, r.processes...)
+		for _, p := range r.processes {
+			<-p.ended
 		}
+		_ = r.store.Close()
 		_ = f.Close()
 		_ = os.RemoveAll(filepath.Join(leases, "leases.db"))
 		_ = os.Remove(leases) // unless it is the log's
@@ -115,14 +123,21 @@ func (r *soakRun) finish() {
 	r.server.ClearFaults()
 	close(r.stop)
 	r.publisher.Wait()
-	select {
-	case <-r.consumer.ended: // by itself, which is found below
-		r.start()
-	default:
+	r.back()
+	for _, name := range soakNodes {
+		if len(r.running(name)) == 0 { // it has ended by itself, which is found below
+			r.start(name)
+		}
 	}
-	r.tell(soakCommand{Do: doCalm})
+	r.add(soak.Event{What: soak.Calm})
+	all := r.running()
+	for _, p := range all {
+		p.store.heal()
+		p.tell(soakCommand{Do: doCalm})
+	}
 	r.drain()
-	r.end(soak.Ended)
+	r.end(soak.Ended, all...)
+	r.awaitEnd(all...)
 }
 
 // check goes through the log and says what it has found.
@@ -142,7 +157,7 @@ func (r *soakRun) check() {
 	for _, kind := range slices.Sorted(maps.Keys(r.counts)) {
 		counts = append(counts, fmt.Sprintf("%s %d", kind, r.counts[kind]))
 	}
-	r.t.Logf("seed %d, %v: published %d (%d failed, the last: %v); %v\nevents: %s\nfaults: %s", r.seed, time.Since(r.started).Round(time.Second),
+	r.t.Logf("seed %d, %v: published %d (%d failed, the last: %v); %v\nevents: %s\nfaults: %s", r.seed, time.Since(r.began).Round(time.Second),
 		len(r.receipts), r.failures, r.failure, report, strings.Join(counts, ", "), strings.Join(r.faultCounts(), ", "))
 	for _, v := range report.Violations {
 		text := &strings.Builder{}

@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/protokinesis/protokinesis"
 	"github.com/protokinesis/protokinesis/actors"
 	"github.com/protokinesis/protokinesis/messages"
 )
@@ -23,6 +21,7 @@ import (
 //	retryDue                      its timers     runs a job again
 //	watchSubscription             the command    watches the coordinator
 //	subscriptionGone              itself         ends: the coordinator has stopped
+//	*actor.Terminated             readers        forgets what that one had delivered and has not begun
 //	*messages.SubscriptionError   subscription   logs it; a fatal one is the end
 //	stopConsuming                 the command    takes no more
 //
@@ -100,6 +99,8 @@ func (e *fatalError) Unwrap() error { return e.cause }
 // lane is one shard's records.
 type lane struct {
 	generation uint64
+	reader     *actor.PID
+	gone       uint64   // generations up to this one are of readers that have stopped
 	waiting    []queued // not taken, in the order of the shard
 	keys       map[string][]*job
 	ready      []*job
@@ -122,6 +123,8 @@ type job struct {
 
 func (j *job) shard() string { return j.records[0].GetShardId() }
 func (j *job) key() string   { return j.records[0].GetPartitionKey() }
+
+func (j *job) generation() uint64 { return j.records[0].GetGeneration() }
 
 type (
 	handled struct {
@@ -168,6 +171,8 @@ func (co *consumer) Receive(c actor.Context) {
 	case *actor.Terminated:
 		if m.Who.Equal(co.watched) {
 			c.Send(c.Self(), subscriptionGone{}) // Terminated overtakes messages that say why, or that it was asked for
+		} else {
+			co.onReaderGone(c, m.Who)
 		}
 	case subscriptionGone:
 		if !co.stopped {
@@ -196,7 +201,10 @@ func (co *consumer) onBatch(c actor.Context, records []*messages.Delivery) {
 	case generation > l.generation:
 		l.generation = generation
 		l.waiting = nil // of a reader before: void, they come again
-	case generation < l.generation:
+		if l.reader = c.Sender(); l.reader != nil {
+			c.Watch(l.reader)
+		}
+	case generation < l.generation, generation <= l.gone:
 		return
 	}
 	for _, d := range records {
@@ -288,6 +296,9 @@ func (co *consumer) onHandled(c actor.Context, m handled) {
 	case errors.As(m.err, &fatal):
 		co.giveBack(c, l, m.job)
 		co.end(c, fatal.cause)
+	case m.job.generation() <= l.gone:
+		co.taken -= len(m.job.records) // it comes again where its shard is read now
+		co.release(l, m.job)
 	default:
 		co.onFailed(c, l, m)
 	}
@@ -370,50 +381,4 @@ func (co *consumer) end(c actor.Context, err error) {
 	for _, l := range co.lanes {
 		co.refuse(c, l)
 	}
-}
-
-// consumption is a consumer at work.
-type consumption struct {
-	*finish
-	pid     *actor.PID
-	node    *node
-	running sync.WaitGroup
-	cancel  context.CancelFunc
-}
-
-// consume subscribes a consumer.
-func consume(ctx context.Context, n *node, stream *messages.StreamDescriptor, cfg consumerConfig) (*consumption, error) {
-	co := &consumption{finish: newFinish(), node: n}
-	cfg.ctx, co.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	cfg.running = &co.running
-	co.pid = n.actors.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return newConsumer(cfg, co.finish) }))
-	sub, err := n.Subscribe(ctx, stream, protokinesis.Actor(co.pid))
-	if err != nil {
-		co.cancel()
-		return nil, err
-	}
-	n.actors.Root.Send(co.pid, watchSubscription{sub.PID()})
-	return co, nil
-}
-
-// killWait is how long jobs may take to see that they are cancelled.
-const killWait = 10 * time.Second
-
-// close ends the consumer and its node in order, for as long as timeout; then what still runs is cancelled.
-func (co *consumption) close(ctx context.Context, timeout time.Duration) error {
-	co.node.actors.Root.Send(co.pid, stopConsuming{})
-	err := co.node.close(ctx, timeout)
-	co.cancel()
-	idle := make(chan struct{})
-	go func() {
-		co.running.Wait()
-		close(idle)
-	}()
-	select {
-	case <-idle:
-	case <-time.After(killWait):
-		err = errors.Join(err, fmt.Errorf("what handles a record did not end within %v", killWait))
-	}
-	_ = co.node.actors.Root.PoisonFuture(co.pid).Wait() // it only fails to answer if it is gone
-	return firstError(co.failure(), err)
 }

@@ -3,14 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/big"
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 
 	"github.com/protokinesis/protokinesis"
 	"github.com/protokinesis/protokinesis/actors"
@@ -22,6 +17,8 @@ type demoCmd struct {
 	Shards  int      `default:"4" placeholder:"N" help:"Shards to begin with (${default})."`
 	Keys    int      `default:"100" placeholder:"N" help:"Partition keys (${default})."`
 	Rate    *float64 `placeholder:"N" help:"Records to publish per second; 0 for as many as possible. Default: so many that it takes four seconds."`
+	Nodes   int      `default:"1" placeholder:"N" help:"Nodes that share the stream: brokers over one lease store (${default}). With several, one leaves half way and another joins."`
+	Kill    bool     `help:"With --nodes: stop one without warning half way instead, as a process that is killed."`
 	Chaos   bool     `help:"Let the service fail in all the ways it can meanwhile, and kill the consumer, which is a process of its own then."`
 	Seed    *uint64  `placeholder:"N" help:"The seed of the payloads and of --chaos, to repeat a run. Default: another every time."`
 	JSON    bool     `name:"json" help:"Print nothing but the result, as a JSON object."`
@@ -39,31 +36,30 @@ const (
 
 // Help is shown below the flags.
 func (demoCmd) Help() string {
-	return "One shard is split and two are merged on the way. With --chaos calls are throttled, fail, break off, or find their iterators expired, and the consumer is killed twice; what it had handled since its last checkpoint comes again then. The exit code is 1 if a record was lost, changed, or came out of the order of its key."
+	return `One shard is split and two are merged on the way.
+
+With --nodes it is told who reads which shards, whenever that changes. One node, that with the most shards, leaves in order when half of the records are published, and another joins then; or, with --kill, one ends as a process that is killed: what it had handled since its last checkpoint comes again then. The result tells how often a shard moved to another node (moves), by how many shards the nodes differ at the end (balanced), and how long it took until the last shard of the node that left was read again (handover_seconds, failover_seconds).
+
+With --chaos calls are throttled, fail, break off, or find their iterators expired, and the consumer is killed twice; what it had handled since its last checkpoint comes again then.
+
+The exit code is 1 if a record was lost, changed, or came out of the order of its key.`
 }
 
 // Validate is called by kong before anything is done.
 func (d *demoCmd) Validate() error {
-	return firstError(
+	if err := firstError(
 		atLeast("--records", &d.Records, 1), atLeast("--shards", &d.Shards, 1), atLeast("--keys", &d.Keys, 1), atLeast("--rate", d.Rate, 0),
-	)
-}
-
-// demoResult is what the demo prints.
-type demoResult struct {
-	Published   int     `json:"published"`
-	Delivered   int     `json:"delivered"`
-	Acked       int     `json:"acked"`
-	Lost        int     `json:"lost"`
-	Duplicates  int     `json:"duplicates"`
-	OutOfOrder  int     `json:"out_of_order"`
-	ShardsStart int     `json:"shards_start"`
-	ShardsEnd   int     `json:"shards_end"`
-	Splits      int     `json:"splits"`
-	Merges      int     `json:"merges"`
-	Seconds     float64 `json:"seconds"`
-
-	Chaos *chaosResult `json:"chaos,omitempty"`
+		atLeast("--nodes", &d.Nodes, 1),
+	); err != nil {
+		return err
+	}
+	switch {
+	case d.Kill && d.Nodes < 2:
+		return errors.New("--kill: somebody must be left to go on: give --nodes 2 or more")
+	case d.Chaos && d.Nodes > 1:
+		return errors.New("--chaos and --nodes can't be used together: the consumer of --chaos is one process")
+	}
+	return nil
 }
 
 // demo is a demo that runs.
@@ -75,6 +71,7 @@ type demo struct {
 	ledger *ledger
 	seed   uint64
 	chaos  *chaos // with --chaos
+	fleet  *fleet // with --nodes
 	begun  time.Time
 
 	splits, merges int // of the resharding goroutine, and after it
@@ -108,20 +105,25 @@ func (d *demo) run() error {
 	log := view.logger(d.app)
 	cfg := d.server.Config()
 	cfg.Logger = actors.SDKLogger(log)
-	d.node, err = connect(d.app.ctx, log, cfg,
+	d.node, err = connect(d.app.ctx, log, cfg, hostPort{},
 		protokinesis.WithOwnerID("demo"),
 		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
 		protokinesis.WithTimings(protokinesis.Timings{
 			PollInterval: demoPoll, CheckpointInterval: 2 * demoPoll, ListEvery: time.Second,
 		}))
 	if err != nil {
-		return err
+		return d.app.unlessInterrupted(err)
 	}
 	d.begun = time.Now()
-	if d.Chaos {
+	switch {
+	case d.Chaos:
 		err = d.workInChaos(view)
-	} else if err = d.consume(); err == nil {
-		err = d.work(view)
+	case d.Nodes > 1:
+		err = d.workOnNodes(view)
+	default:
+		if err = d.consume(); err == nil {
+			err = d.work(view)
+		}
 	}
 	took := time.Since(d.begun)
 	if closeErr := d.node.close(d.app.ctx, demoShutdown); err == nil {
@@ -281,103 +283,4 @@ func (d *demo) published(ctx context.Context, n int) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// reshard splits a shard when a third of the records is published, and merges two others after two thirds.
-func (d *demo) reshard(ctx context.Context) error {
-	client := d.server.Client()
-	if err := d.published(ctx, max(1, d.Records/3)); err != nil {
-		return err
-	}
-	whole := d.openShards()[0]
-	_, err := client.SplitShard(ctx, &kinesis.SplitShardInput{
-		StreamName: aws.String(demoStream), ShardToSplit: &whole.ID, NewStartingHashKey: aws.String(middle(whole)),
-	})
-	if err != nil {
-		return fmt.Errorf("split of %s: %w", whole.ID, err)
-	}
-	d.splits++
-	if err := d.published(ctx, max(1, d.Records*2/3)); err != nil {
-		return err
-	}
-	left, right := neighbours(d.openShards(), whole.ID)
-	_, err = client.MergeShards(ctx, &kinesis.MergeShardsInput{
-		StreamName: aws.String(demoStream), ShardToMerge: &left.ID, AdjacentShardToMerge: &right.ID,
-	})
-	if err != nil {
-		return fmt.Errorf("merge of %s and %s: %w", left.ID, right.ID, err)
-	}
-	d.merges++
-	return nil
-}
-
-// openShards are the open shards in the order of their hash keys.
-func (d *demo) openShards() []kinesistest.Shard {
-	var open []kinesistest.Shard
-	for _, s := range d.server.Shards(demoStream) {
-		if s.Closed.IsZero() {
-			open = append(open, s)
-		}
-	}
-	sortByRange(open)
-	return open
-}
-
-// neighbours are two adjacent shards, if possible such that were not split off the one given.
-func neighbours(open []kinesistest.Shard, split string) (left, right kinesistest.Shard) {
-	for i := len(open) - 1; i > 0; i-- {
-		left, right = open[i-1], open[i]
-		if left.Parent != split && right.Parent != split {
-			break
-		}
-	}
-	return left, right
-}
-
-// middle is the hash key in the middle of a shard's range.
-func middle(s kinesistest.Shard) string {
-	start, end := hashKey(s.StartHash), hashKey(s.EndHash)
-	sum := new(big.Int).Add(start, end)
-	return sum.Add(sum, big.NewInt(1)).Rsh(sum, 1).String()
-}
-
-// finish prints the result.
-func (d *demo) finish(took time.Duration) error {
-	t, _ := d.ledger.now()
-	r := demoResult{
-		Published: t.published, Delivered: t.delivered, Acked: t.acked, Lost: t.lost,
-		Duplicates: t.delivered - t.first - t.damaged, OutOfOrder: t.outOfOrder,
-		ShardsStart: d.Shards, ShardsEnd: len(d.openShards()), Splits: d.splits, Merges: d.merges, Seconds: seconds(took),
-	}
-	if d.chaos != nil {
-		r.Chaos = d.chaos.result(d.seed)
-	}
-	var err error
-	if d.JSON {
-		err = encodeJSON(d.app.stdout, r)
-	} else {
-		err = r.print(d.app)
-	}
-	switch {
-	case err != nil:
-		return err
-	case t.damaged > 0:
-		return fmt.Errorf("%d records came with a payload that nobody published", t.damaged)
-	case r.Lost > 0 || r.OutOfOrder > 0:
-		return fmt.Errorf("%d records lost, %d out of order", r.Lost, r.OutOfOrder)
-	}
-	return nil
-}
-
-func (r demoResult) print(a *app) error {
-	if r.Chaos != nil {
-		if err := r.Chaos.print(a); err != nil {
-			return err
-		}
-	}
-	_, err := fmt.Fprintf(a.stdout, `%d records published in %.1f s, %d delivered, %d acked
-%d lost, %d duplicates, %d out of order
-%d shards at the start, %d open at the end: %d split, %d merge
-`, r.Published, r.Seconds, r.Delivered, r.Acked, r.Lost, r.Duplicates, r.OutOfOrder, r.ShardsStart, r.ShardsEnd, r.Splits, r.Merges)
-	return err
 }

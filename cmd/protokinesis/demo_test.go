@@ -23,7 +23,7 @@ func TestDemoJSON(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(r.stdout), &got))
 		require.Positive(t, got.Seconds)
 		got.Seconds = 0
-		want := demoResult{Published: 500, Delivered: 500, Acked: 500, ShardsStart: 4, ShardsEnd: 4, Splits: 1, Merges: 1}
+		want := demoResult{Nodes: 1, Published: 500, Delivered: 500, Acked: 500, ShardsStart: 4, ShardsEnd: 4, Splits: 1, Merges: 1}
 		if shards == "1" {
 			want.ShardsStart, want.ShardsEnd = 1, 1
 		}

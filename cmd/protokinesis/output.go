@@ -135,4 +135,6 @@ func printable(s string) string {
 }
 
 // seconds is a duration as a number, to the millisecond.
-func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+func seconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
+}

@@ -34,7 +34,7 @@ const (
 
 func (d *demo) newView() *view {
 	v := &view{demo: d, every: lineEvery}
-	if f := terminal(d.app.stderr); f != nil && !d.JSON && !d.Chaos {
+	if f := terminal(d.app.stderr); f != nil && !d.JSON && !d.Chaos && d.Nodes == 1 {
 		v.screen, v.every = &screen{out: f}, redrawEvery
 	}
 	return v

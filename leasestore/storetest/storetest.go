@@ -11,6 +11,7 @@ package storetest
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -157,16 +158,16 @@ func (s *subject) get(key leasestore.Key) leasestore.Lease {
 	return got
 }
 
-// equal compares leases; no parents and empty parents are the same.
+// equal compares leases; parents are a set.
 func equal(t require.TestingT, want, got leasestore.Lease, msg ...any) {
 	if h, ok := t.(interface{ Helper() }); ok {
 		h.Helper()
 	}
-	if len(want.Parents) == 0 && len(got.Parents) == 0 {
-		want.Parents, got.Parents = nil, nil
-	}
+	want.Parents, got.Parents = set(want.Parents), set(got.Parents)
 	require.Equal(t, want, got, msg...)
 }
+
+func set(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
 // everyFieldSet fails when row is of no use for checking that a store keeps every field: one was added, and the test does not know it.
 func everyFieldSet(t *testing.T, row any) {

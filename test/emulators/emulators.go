@@ -1,7 +1,7 @@
-// Package emulators starts Kinesis emulators for tests and reads sample data. They are npm packages, pinned by the
+// Package emulators starts emulators of Kinesis and DynamoDB for tests and reads sample data. They are npm packages, pinned by the
 // package-lock.json in this folder; "make test" installs them.
 //
-// An emulator is started when a test first asks for it, and shared by all tests of the process: give streams names
+// An emulator is started when a test first asks for it, and shared by all tests of the process: give streams and tables names
 // that no other test uses. It is stopped by [Main], or when the process ends.
 //
 // Where Node.js or the packages are missing, a test that asks for them is skipped and says so; where the environment has
@@ -66,10 +66,20 @@ var (
 			return []string{"--port", strconv.Itoa(port), "--shardLimit", "1000"}, nil
 		},
 	}
+	dynalite = &emulator{
+		name:   "dynalite",
+		health: "/",
+		status: http.StatusOK,
+		script: "cli.js",
+		configure: func(_ string, port, _ int) (args, env []string) {
+			// Tables are made and removed at once by no service; half a second each, as by default, is more than a test needs.
+			return []string{"--port", strconv.Itoa(port), "--createTableMs", "50", "--deleteTableMs", "50"}, nil
+		},
+	}
 )
 
 // all is what Main stops.
-var all = []*emulator{kinesisLocal, kinesalite}
+var all = []*emulator{kinesisLocal, kinesalite, dynalite}
 
 // KinesisLocal returns the endpoint URL of kinesis-local (kinesis-mock), over plain HTTP. Its known deviations: PutRecords
 // takes time quadratic in the records of a shard, keep to less than 5,000; ShardFilter AT_TRIM_HORIZON returns all shards;
@@ -85,6 +95,14 @@ func KinesisLocal(tb testing.TB) string {
 func Kinesalite(tb testing.TB) string {
 	tb.Helper()
 	return kinesalite.use(tb)
+}
+
+// Dynalite returns the endpoint URL of dynalite, a DynamoDB. Its known deviations: it has no transactions, no PartiQL and no
+// time to live; it ignores ReturnValuesOnConditionCheckFailure, so a failed condition never tells the row; nothing is ever
+// throttled; a read that is not consistent sees the last write all the same.
+func Dynalite(tb testing.TB) string {
+	tb.Helper()
+	return dynalite.use(tb)
 }
 
 // Main wraps what TestMain runs, so that the emulators are stopped after the last test, and before goroutines are

@@ -14,6 +14,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"go.uber.org/goleak"
 
@@ -55,6 +57,34 @@ func TestEmulatorsAnswer(t *testing.T) {
 			refusesOtherInterfaces(t, endpoint)
 		})
 	}
+}
+
+func TestDynaliteAnswers(t *testing.T) {
+	endpoint := emulators.Dynalite(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	client := dynamodb.New(dynamodb.Options{
+		Region:       "us-east-1",
+		BaseEndpoint: &endpoint,
+		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
+		TableName:            aws.String("emulators-test"),
+		BillingMode:          types.BillingModePayPerRequest,
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := client.ListTables(ctx, &dynamodb.ListTablesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tables.TableNames) != 1 || tables.TableNames[0] != "emulators-test" {
+		t.Errorf("tables: %q", tables.TableNames)
+	}
+	refusesOtherInterfaces(t, endpoint)
 }
 
 // refusesOtherInterfaces checks that the emulator can be reached through loopback only.

@@ -11,6 +11,9 @@ import (
 // ShutdownLimit is the deadline that the run gives to Shutdown, in milliseconds.
 const ShutdownLimit = 15_000
 
+// LeaseTTL is the ttl of the run's leases, in milliseconds.
+const LeaseTTL = 1_500
+
 const (
 	shutdownGrace = 5_000     // how late it may return, on a machine that has other things to do
 	maxHeap       = 512 << 20 // a tenth would do
@@ -25,6 +28,7 @@ const (
 	RuleLineage    = "children after their parents"
 	RuleDuplicate  = "a record comes again only for a reason"
 	RuleReader     = "one reader per shard"
+	RuleHandover   = "what a node gives away is settled and checkpointed"
 	RuleCheckpoint = "checkpoints never run ahead and never go back"
 	RuleEnd        = "orderly end"
 )
@@ -43,7 +47,9 @@ type Report struct {
 	Records, Delivered, Done, Failed int
 	Skipped                          int            // records that a seek left out and nobody read
 	Duplicates                       map[string]int // by cause
-	Takeovers                        int            // leases taken from a node that had not given them back
+	Takeovers                        int            // leases taken from a node that had not given them back, and lived
+	Late                             int            // deliveries of a shard that another node had by then, all asked for before
+	Given                            int            // leases that their owner gave to another
 	MaxHeap                          uint64
 }
 
@@ -87,7 +93,6 @@ type shardState struct {
 	records    []*record
 	bySequence map[string]*record
 	finished   bool // SHARD_END was stored at some time
-	perhaps    bool // or it was, and the process was killed before it had logged it
 	begun      bool // a record was delivered
 
 	lease   *Event // the last write
@@ -95,8 +100,8 @@ type shardState struct {
 	scope   scope
 	checked int // records below are known to be done or out of scope
 
-	acquired *Event            // by whom it is held, nil if by nobody
-	held     bool              // by someone in this process, now or before
+	acquired *Event            // the write by which its owner has it, nil if nobody has
+	held     bool              // by someone, now or before
 	cause    string            // why it was acquired
 	lost     map[string]*Event // node → the acquisition that took the lease from it, by another node
 }
@@ -122,9 +127,11 @@ type checker struct {
 	asked    map[string]bool // "shard sequence" of seeks of one shard
 	seeking  *Event          // stream-wide, under way
 
-	process *processState
-	before  What // how the last process ended
-	calm    bool
+	nodes  map[string]*nodeState
+	owners map[string]string  // node → the owner id of its process
+	gone   map[string]What    // owner id → how its process ended
+	last   map[*record]*Event // the last event about a record
+	calm   bool
 }
 
 // newChecker arranges what the service has.
@@ -132,7 +139,8 @@ func newChecker(records []Record, shards []Shard, events []Event) *checker {
 	c := &checker{
 		report: &Report{Duplicates: map[string]int{}, Records: len(records)},
 		shards: map[string]*shardState{}, keys: map[string][]*record{}, turns: map[string]int{}, bounds: map[string]int64{},
-		broken: map[string]int{}, seeks: map[int64]seekState{0: {scope: everything}}, asked: map[string]bool{}, process: newProcess(),
+		broken: map[string]int{}, seeks: map[int64]seekState{0: {scope: everything}}, asked: map[string]bool{},
+		nodes: map[string]*nodeState{}, owners: map[string]string{}, gone: map[string]What{}, last: map[*record]*Event{},
 	}
 	byShard := map[string][]Record{}
 	for _, r := range records {
@@ -172,15 +180,12 @@ func (c *checker) violate(rule string, events []*Event, format string, args ...a
 func (c *checker) event(e *Event) {
 	switch e.What {
 	case Started:
-		c.onStarted()
-	case Ended:
-		c.before = e.What
-	case Killed:
-		c.before = e.What
-		c.onKilled()
+		c.onStarted(e)
+	case Ended, Killed:
+		c.onEnded(e)
 	case Crashed:
-		c.before = e.What
-		c.violate(RuleEnd, []*Event{e}, "a consumer process ended by itself: %s", e.Text)
+		c.onEnded(e)
+		c.violate(RuleEnd, []*Event{e}, "the process of node %s ended by itself: %s", e.Node, e.Text)
 	case Down:
 		c.onDown(e)
 	case Fetched:
@@ -190,9 +195,10 @@ func (c *checker) event(e *Event) {
 	case Done:
 		c.onDone(e)
 	case Failed:
-		c.report.Failed++
-		c.process.failed[attemptOf(e, e.Attempt)] = true
-	case Acquire, Renew, Checkpoint, Move, Release, Delete:
+		c.onFailed(e)
+	case Opened:
+		c.onOpened()
+	case Acquire, Give, Offer, Renew, Checkpoint, Move, Release, Delete:
 		c.onLease(e)
 	case State:
 		c.onState(e)
@@ -212,7 +218,7 @@ func (c *checker) event(e *Event) {
 		c.report.MaxHeap = max(c.report.MaxHeap, e.Bytes)
 	case Leak:
 		c.violate(RuleEnd, []*Event{e}, "goroutines are left when all is shut down: %s", e.Text)
-	case Up, Bound, Partition, Heal, Note:
+	case Up, Stopped, Continued, Bound, Partition, Heal, Note:
 	}
 }
 
@@ -305,7 +311,7 @@ func Missing(records []Record, shards []Shard, events []Event) int {
 			if r := c.find(e); r != nil {
 				r.done = e
 			}
-		case Acquire, Renew, Checkpoint, Move, Release, State, Seek, Sought:
+		case Started, Ended, Killed, Opened, Acquire, Give, Offer, Renew, Checkpoint, Move, Release, State, Seek, Sought:
 			c.event(e)
 		}
 	}
@@ -324,6 +330,7 @@ func (r *Report) String() string {
 	for _, cause := range slices.Sorted(maps.Keys(r.Duplicates)) {
 		causes = append(causes, fmt.Sprintf("%s %d", cause, r.Duplicates[cause]))
 	}
-	return fmt.Sprintf("%d records, %d delivered, %d done, %d failed, %d left out by seeks; duplicates: %s; takeovers %d; heap at most %d MiB",
-		r.Records, r.Delivered, r.Done, r.Failed, r.Skipped, strings.Join(causes, ", "), r.Takeovers, r.MaxHeap>>20)
+	return fmt.Sprintf("%d records, %d delivered, %d done, %d failed, %d left out by seeks; duplicates: %s; "+
+		"given %d, taken over %d, delivered late %d; heap at most %d MiB",
+		r.Records, r.Delivered, r.Done, r.Failed, r.Skipped, strings.Join(causes, ", "), r.Given, r.Takeovers, r.Late, r.MaxHeap>>20)
 }

@@ -24,17 +24,12 @@ func service() ([]soak.Record, []soak.Shard) {
 	}
 }
 
-// logOf numbers events, which are all of one process but for the starts and ends.
+// logOf numbers events.
 func logOf(events ...[]soak.Event) []soak.Event {
 	var all []soak.Event
-	local := 0
 	for _, some := range events {
 		for _, e := range some {
-			if e.What == soak.Started {
-				local = -1
-			}
-			local++
-			e.Line, e.Local = len(all)+1, local
+			e.Line = len(all) + 1
 			all = append(all, e)
 		}
 	}
@@ -43,11 +38,27 @@ func logOf(events ...[]soak.Event) []soak.Event {
 
 func one(e soak.Event) []soak.Event { return []soak.Event{e} }
 
-func started() []soak.Event { return one(soak.Event{What: soak.Started}) }
+func started() []soak.Event { return of("a", soak.Started) }
+
+// of is something that happened to a node.
+func of(node string, what soak.What) []soak.Event { return one(soak.Event{What: what, Node: node}) }
 
 // write is a write of a shard's lease by a node.
 func write(what soak.What, node, shard string, counter int64, checkpoint string) []soak.Event {
 	return one(soak.Event{What: what, Node: node, Owner: node, Shard: shard, Counter: counter, Checkpoint: checkpoint})
+}
+
+// give is a write by which a node makes another the owner of c.
+func give(node, to string, counter int64, checkpoint string) []soak.Event {
+	return one(soak.Event{What: soak.Give, Node: node, Owner: to, Shard: "c", Counter: counter, Checkpoint: checkpoint})
+}
+
+// began puts writes at a time of the run, in milliseconds.
+func began(millis int64, events []soak.Event) []soak.Event {
+	for i := range events {
+		events[i].At = millis * 1000
+	}
+	return events
 }
 
 // inSeek makes lease writes those of the first seek.
@@ -58,7 +69,7 @@ func inSeek(events []soak.Event) []soak.Event {
 	return events
 }
 
-// fetched is a page of c that node a asked for when so many events had been logged.
+// fetched is a page of c that node a asked for when the log had so many lines.
 func fetched(first, last string, begun int) []soak.Event {
 	return one(soak.Event{What: soak.Fetched, Node: "a", Shard: "c", Sequence: first, Last: last, Begun: begun})
 }
@@ -185,12 +196,12 @@ func TestRules(t *testing.T) {
 		},
 		{
 			name: "again after a kill",
-			log: logOf(parent(), children(), write(soak.Checkpoint, "a", "c", 2, "c0"), one(soak.Event{What: soak.Killed}), started(),
+			log: logOf(parent(), children(), write(soak.Checkpoint, "a", "c", 2, "c0"), of("a", soak.Killed), started(),
 				write(soak.Acquire, "b", "c", 4, "c0"), handled("b", "c1")),
 		},
 		{
 			name: "below the checkpoint after a kill", rule: soak.RuleDuplicate, text: "c0 was delivered 1 times by node b",
-			log: logOf(parent(), children(), write(soak.Checkpoint, "a", "c", 2, "c0"), one(soak.Event{What: soak.Killed}), started(),
+			log: logOf(parent(), children(), write(soak.Checkpoint, "a", "c", 2, "c0"), of("a", soak.Killed), started(),
 				write(soak.Acquire, "b", "c", 4, "c0"), handled("b", "c0")),
 		},
 		{
@@ -252,24 +263,64 @@ func TestRules(t *testing.T) {
 			log: logOf(parent(), children(), write(soak.Checkpoint, "a", "c", 2, "SHARD_END")),
 		},
 		{
-			name: "a write that was killed before it was logged",
-			log:  logOf(parent(), children(), one(soak.Event{What: soak.Killed}), started(), write(soak.Acquire, "b", "c", 4, "c1")),
+			name: "a process that was killed before it had stored an end", rule: soak.RuleLineage,
+			log: logOf(started(), write(soak.Acquire, "a", "p", 1, ""), handled("a", "p0", "p1", "p2", "p3"), of("a", soak.Killed), started(), children()),
 		},
 		{
-			name: "such a write, of the end",
-			log:  logOf(started(), write(soak.Acquire, "a", "p", 1, ""), handled("a", "p0", "p1", "p2", "p3"), one(soak.Event{What: soak.Killed}), started(), children()),
+			name: "a process that was killed has no leases", rule: soak.RuleReader, text: "which it does not hold",
+			log: logOf(parent(), children(), of("a", soak.Killed), started(), write(soak.Renew, "a", "c", 2, "TRIM_HORIZON")),
+		},
+
+		{
+			name: "given away in order",
+			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), write(soak.Offer, "a", "c", 2, "TRIM_HORIZON"), write(soak.Checkpoint, "a", "c", 3, "c0"),
+				give("a", "b", 4, "c0"), write(soak.Acquire, "b", "c", 5, "c0"), handled("b", "c1")),
 		},
 		{
-			name: "such a write, of the end, without the last record", rule: soak.RuleLineage,
-			log: logOf(started(), write(soak.Acquire, "a", "p", 1, ""), handled("a", "p0", "p1", "p2"), one(soak.Event{What: soak.Killed}), started(), children()),
+			name: "given away without a checkpoint", rule: soak.RuleHandover, text: `with the checkpoint "TRIM_HORIZON", and had done c0`,
+			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), give("a", "b", 4, "TRIM_HORIZON"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"),
+				handled("b", "c0", "c1")),
 		},
 		{
-			name: "such a write, ahead", rule: soak.RuleCheckpoint, text: "not done before",
-			log: logOf(parent(), acquireC, handled("a", "c0"), one(soak.Event{What: soak.Killed}), started(), write(soak.Acquire, "b", "c", 4, "c1"), handled("b", "c1"), restOfD()),
+			name: "given back without a checkpoint", rule: soak.RuleHandover, text: "had done c0 beyond it",
+			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), write(soak.Release, "a", "c", 4, "TRIM_HORIZON"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"),
+				handled("b", "c0", "c1")),
+		},
+		{
+			name: "given away with a record that has failed",
+			log: logOf(parent(), restOfD(), acquireC, delivered("a", "c0"), one(soak.Event{What: soak.Failed, Node: "a", Shard: "c", Sequence: "c0", Attempt: 1}),
+				give("a", "b", 4, "TRIM_HORIZON"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"), handled("b", "c0", "c1")),
+		},
+		{
+			name: "given away while it is handled", rule: soak.RuleHandover, text: "while 1 of its records were being handled",
+			log: logOf(parent(), restOfD(), acquireC, delivered("a", "c0"), give("a", "b", 4, "TRIM_HORIZON"), done("a", "c0"),
+				write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"), handled("b", "c0", "c1")),
+		},
+		{
+			name: "what a seek has voided may still be handled",
+			log: logOf(parent(), restOfD(), acquireC, delivered("a", "c0"), seekOf("1", "c", "c0"), write(soak.Move, "a", "c", 2, "<c0"), sought("1"),
+				give("a", "b", 4, "<c0"), done("a", "c0"), write(soak.Acquire, "b", "c", 5, "<c0"), handled("b", "c0", "c1")),
+		},
+		{
+			name: "delivered after it was given away", rule: soak.RuleHandover, text: "node a delivered c c0 after it had given the shard away",
+			log: logOf(parent(), restOfD(), acquireC, give("a", "b", 4, "TRIM_HORIZON"), handled("a", "c0"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"),
+				handled("b", "c0", "c1")),
+		},
+		{
+			name: "a store that was opened anew",
+			log:  logOf(parent(), restOfD(), began(100, acquireC), of("", soak.Opened), began(200, write(soak.Acquire, "b", "c", 3, "TRIM_HORIZON")), handled("b", "c0", "c1")),
+		},
+		{
+			name: "taken from one that was silent",
+			log:  logOf(parent(), restOfD(), began(100, acquireC), began(1600, write(soak.Acquire, "b", "c", 2, "TRIM_HORIZON")), handled("b", "c0", "c1")),
+		},
+		{
+			name: "taken from one that was not", rule: soak.RuleReader, text: "whose lease had been written 1499000 µs before",
+			log: logOf(parent(), restOfD(), began(100, acquireC), began(1599, write(soak.Acquire, "b", "c", 2, "TRIM_HORIZON")), handled("b", "c0", "c1")),
 		},
 
 		{name: "a leak", rule: soak.RuleEnd, log: logOf(parent(), children(), one(soak.Event{What: soak.Leak, Text: "x"}))},
-		{name: "a crash", rule: soak.RuleEnd, log: logOf(parent(), children(), one(soak.Event{What: soak.Crashed}))},
+		{name: "a crash", rule: soak.RuleEnd, log: logOf(parent(), children(), of("a", soak.Crashed))},
 		{name: "the heap", rule: soak.RuleEnd, log: logOf(parent(), children(), one(soak.Event{What: soak.Heap, Bytes: 1 << 30}))},
 		{name: "a late Shutdown", rule: soak.RuleEnd, log: logOf(parent(), children(), one(soak.Event{What: soak.Down, Millis: 60_000}))},
 		{name: "an unfinished Shutdown, when things are bad", log: logOf(parent(), children(), one(soak.Event{What: soak.Down, Text: "unfinished"}))},
@@ -300,15 +351,16 @@ func TestRules(t *testing.T) {
 // What comes again is counted by its cause.
 func TestCauses(t *testing.T) {
 	report := check(parent(), children(),
-		write(soak.Acquire, "b", "c", 2, "TRIM_HORIZON"), handled("b", "c0"), // taken over
+		write(soak.Acquire, "b", "c", 2, "TRIM_HORIZON"), delivered("b", "c0"), // taken over
+		one(soak.Event{What: soak.Failed, Node: "b", Shard: "c", Sequence: "c0", Attempt: 1}),
 		one(soak.Event{What: soak.Release, Node: "b", Shard: "c", Counter: 3, Checkpoint: "TRIM_HORIZON"}),
 		write(soak.Acquire, "a", "c", 4, "TRIM_HORIZON"), handled("a", "c0"), // given back
 		write(soak.Acquire, "a", "c", 5, "TRIM_HORIZON"), handled("a", "c0"),
 		seekOf("1", "c", "c0"), write(soak.Move, "a", "c", 6, "<c0"), sought("1"), handled("a", "c0"),
 		one(soak.Event{What: soak.Failed, Node: "a", Shard: "c", Sequence: "c0", Attempt: 1}),
 		one(soak.Event{What: soak.Delivered, Node: "a", Shard: "c", Sequence: "c0", Attempt: 2}),
-		one(soak.Event{What: soak.Killed}), started(), write(soak.Acquire, "a", "c", 8, "<c0"), handled("a", "c0"),
-		one(soak.Event{What: soak.Ended}), started(), write(soak.Acquire, "a", "c", 10, "<c0"), handled("a", "c0"))
+		of("a", soak.Killed), started(), write(soak.Acquire, "a", "c", 8, "<c0"), handled("a", "c0"),
+		of("a", soak.Ended), started(), write(soak.Acquire, "a", "c", 10, "<c0"), handled("a", "c0"))
 	require.Empty(t, report.Violations)
 	assert.Equal(t, map[string]int{
 		soak.CauseTakeover: 1, soak.CauseHandover: 1, soak.CauseAgain: 1, soak.CauseSeek: 1, soak.CauseRetry: 1, soak.CauseKill: 1, soak.CauseRestart: 1,

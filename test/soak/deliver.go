@@ -1,26 +1,18 @@
 package soak
 
-import "slices"
-
-// processState is what is known of the consumer process that runs now.
-type processState struct {
-	nodes        map[string]bool
-	fetched      map[visit]int             // the first time the node has asked for a page with the record
-	incarnations map[reading][]incarnation // each time a node began to read a shard
-	begun        map[visit]int             // first attempts
+// nodeState is what is known of a node's process that runs now, or ran last.
+type nodeState struct {
+	fetched      map[*record]int          // the log's length when the node first asked for a page with the record, at least
+	incarnations map[string][]incarnation // shard → each time the node began to read it
+	begun        map[*record]int          // first attempts
 	failed       map[attempt]bool
-	last         map[*record]*Event // the last event about a record
+	work         map[string]*work // shard → since the node began to read it, or was given it
 }
 
 type (
-	visit struct {
-		node   string
-		record *record
-	}
-	reading struct{ node, shard string }
 	attempt struct {
-		node, shard, sequence string
-		number                int
+		record *record
+		number int
 	}
 	incarnation struct {
 		at    position
@@ -28,30 +20,46 @@ type (
 	}
 )
 
-func newProcess() *processState {
-	return &processState{
-		nodes: map[string]bool{}, fetched: map[visit]int{}, incarnations: map[reading][]incarnation{}, begun: map[visit]int{},
-		failed: map[attempt]bool{}, last: map[*record]*Event{},
+// work is what a node does with a shard from when it began to read it at a position.
+type work struct {
+	running map[*record]*Event
+	settled map[*record]bool
+	gave    *Event // it has given the lease away, or back
+}
+
+func newNode() *nodeState {
+	return &nodeState{
+		fetched: map[*record]int{}, incarnations: map[string][]incarnation{}, begun: map[*record]int{}, failed: map[attempt]bool{}, work: map[string]*work{},
 	}
 }
 
-func attemptOf(e *Event, number int) attempt { return attempt{e.Node, e.Shard, e.Sequence, number} }
+func newWork() *work { return &work{running: map[*record]*Event{}, settled: map[*record]bool{}} }
 
-// lastOf is the last event about a record, nil if there is none.
-func (p *processState) lastOf(r *record) *Event { return p.last[r] }
+func (c *checker) node(name string) *nodeState {
+	if c.nodes[name] == nil {
+		c.nodes[name] = newNode()
+	}
+	return c.nodes[name]
+}
 
-// onStarted: whoever starts has no leases, and the process before has none any more.
-func (c *checker) onStarted() {
-	c.process = newProcess()
+// onStarted: who starts knows nothing of before.
+func (c *checker) onStarted(e *Event) {
+	c.nodes[e.Node] = newNode()
 	for _, s := range c.shards {
-		s.acquired, s.held, s.lost = nil, false, map[string]*Event{}
+		delete(s.lost, e.Node)
 	}
 }
 
-// onKilled: a write may have been stored and not logged. For most that shows at the next acquisition; a finished shard is not acquired again.
-func (c *checker) onKilled() {
+// onEnded: the leases that it has keep their owner until they are taken from it.
+func (c *checker) onEnded(e *Event) {
+	c.gone[c.owners[e.Node]] = e.What
+	delete(c.owners, e.Node)
+}
+
+// onOpened: nobody else has the store, so whoever had leases is no more.
+func (c *checker) onOpened() {
 	for _, s := range c.shards {
-		s.perhaps = s.perhaps || s.acquired != nil && s.Closed != 0 && !slices.ContainsFunc(s.records, func(r *record) bool { return r.done == nil && s.scope.has(r) })
+		s.acquired = nil
 	}
 }
 
@@ -70,16 +78,15 @@ func (c *checker) onFetched(e *Event) {
 	if s == nil {
 		return
 	}
-	c.process.nodes[e.Node] = true
+	n := c.node(e.Node)
 	first, last := s.bySequence[e.Sequence], s.bySequence[e.Last]
 	if first == nil || last == nil {
 		c.violate(RuleLost, []*Event{e}, "a page of %s with records that the service does not have", e.Shard)
 		return
 	}
 	for _, r := range s.records[first.index : last.index+1] {
-		v := visit{e.Node, r}
-		if begun, seen := c.process.fetched[v]; !seen || e.Begun < begun {
-			c.process.fetched[v] = e.Begun
+		if begun, seen := n.fetched[r]; !seen || e.Begun < begun {
+			n.fetched[r] = e.Begun
 		}
 	}
 }
@@ -91,9 +98,26 @@ func (c *checker) onDone(e *Event) {
 		c.violate(RuleLost, []*Event{e}, "done with a record that the service does not have")
 		return
 	}
-	c.process.last[r] = e
+	c.last[r] = e
 	if r.done == nil {
 		r.done = e
+	}
+	if w := c.node(e.Node).work[e.Shard]; w != nil && w.running[r] != nil {
+		delete(w.running, r)
+		w.settled[r] = true
+	}
+}
+
+func (c *checker) onFailed(e *Event) {
+	c.report.Failed++
+	r := c.find(e)
+	if r == nil {
+		return
+	}
+	n := c.node(e.Node)
+	n.failed[attempt{r, e.Attempt}] = true
+	if w := n.work[e.Shard]; w != nil {
+		delete(w.running, r)
 	}
 }
 
@@ -112,8 +136,14 @@ func (c *checker) onDelivered(e *Event) {
 		c.afterParents(r.shard, e)
 	}
 	c.fenced(r, e)
+	if w := c.node(e.Node).work[e.Shard]; w != nil {
+		if w.gave != nil {
+			c.violate(RuleHandover, []*Event{w.gave, e}, "node %s delivered %s %s after it had given the shard away", e.Node, e.Shard, e.Sequence)
+		}
+		w.running[r] = e
+	}
 	r.delivered, r.shard.begun = true, true
-	c.process.last[r] = e
+	c.last[r] = e
 }
 
 // inTurn: when a record is delivered for the first time, all that come before it under its key are done, or a seek left them out.
@@ -122,7 +152,7 @@ func (c *checker) inTurn(r *record, e *Event) {
 	for c.turns[r.Key] < r.turn {
 		before := of[c.turns[r.Key]]
 		if before.done == nil && !before.skippable {
-			c.violate(RuleOrder, []*Event{c.process.lastOf(before), e}, "key %s: %s %s was delivered before %s %s was done",
+			c.violate(RuleOrder, []*Event{c.last[before], e}, "key %s: %s %s was delivered before %s %s was done",
 				r.Key, r.Shard(), r.Sequence, before.Shard(), before.Sequence)
 			return
 		}
@@ -134,7 +164,7 @@ func (c *checker) inTurn(r *record, e *Event) {
 func (c *checker) afterParents(s *shardState, e *Event) {
 	for _, id := range s.Parents {
 		parent := c.shards[id]
-		if parent == nil || parent.finished || parent.perhaps || c.leftOut(parent) {
+		if parent == nil || parent.finished || c.leftOut(parent) {
 			continue
 		}
 		c.violate(RuleLineage, []*Event{parent.lease, e}, "a record of %s was delivered before the end of its parent %s was stored", s.ID, id)
@@ -152,27 +182,26 @@ func (c *checker) leftOut(s *shardState) bool {
 
 // again: a node is given a record once each time it begins to read its shard at or before it, and once more for each failure.
 func (c *checker) again(r *record, e *Event) {
-	p := c.process
+	n := c.node(e.Node)
 	if e.Attempt > 1 {
 		c.report.Duplicates[CauseRetry]++
-		if !p.failed[attemptOf(e, e.Attempt-1)] {
-			c.violate(RuleDuplicate, []*Event{p.lastOf(r), e}, "attempt %d of %s %s, but the one before it did not fail", e.Attempt, r.Shard(), r.Sequence)
+		if !n.failed[attempt{r, e.Attempt - 1}] {
+			c.violate(RuleDuplicate, []*Event{c.last[r], e}, "attempt %d of %s %s, but the one before it did not fail", e.Attempt, r.Shard(), r.Sequence)
 		}
 		return
 	}
-	v := visit{e.Node, r}
-	p.begun[v]++
+	n.begun[r]++
 	allowed, cause := 0, ""
-	for _, i := range p.incarnations[reading{e.Node, e.Shard}] {
+	for _, i := range n.incarnations[e.Shard] {
 		if i.at.reads(r) {
 			allowed++
 			cause = i.cause
 		}
 	}
-	if p.begun[v] > allowed {
-		c.violate(RuleDuplicate, []*Event{p.lastOf(r), r.shard.lease, e},
+	if n.begun[r] > allowed {
+		c.violate(RuleDuplicate, []*Event{c.last[r], r.shard.lease, e},
 			"%s %s was delivered %d times by node %s, which has begun to read the shard at or before it %d times",
-			r.Shard(), r.Sequence, p.begun[v], e.Node, allowed)
+			r.Shard(), r.Sequence, n.begun[r], e.Node, allowed)
 		return
 	}
 	if r.delivered {
@@ -186,9 +215,11 @@ func (c *checker) fenced(r *record, e *Event) {
 	if taken == nil {
 		return
 	}
-	begun, seen := c.process.fetched[visit{e.Node, r}]
-	if seen && begun >= taken.Local {
-		c.violate(RuleReader, []*Event{taken, e}, "node %s delivered %s %s, which it asked for (after event %d of its process) after node %s had taken the shard",
-			e.Node, r.Shard(), r.Sequence, begun, taken.Node)
+	begun, seen := c.node(e.Node).fetched[r]
+	if seen && begun >= taken.Line {
+		c.violate(RuleReader, []*Event{taken, e}, "node %s delivered %s %s, which it asked for (after line %d of the log) after node %s had taken the shard",
+			e.Node, r.Shard(), r.Sequence, begun, NodeOf(taken.Owner))
+		return
 	}
+	c.report.Late++
 }

@@ -10,8 +10,8 @@ func (c *checker) onLease(e *Event) {
 	if s.lease != nil && e.Counter <= s.lease.Counter {
 		c.violate(RuleCheckpoint, []*Event{s.lease, e}, "the counter of %s's lease went from %d to %d", s.ID, s.lease.Counter, e.Counter)
 	}
-	c.ownership(s, e)
 	at, ok := s.parse(e.Checkpoint)
+	c.ownership(s, e, at)
 	if !ok {
 		c.violate(RuleCheckpoint, []*Event{e}, "%q is no checkpoint of %s, or of a record that the service does not have", e.Checkpoint, s.ID)
 		return
@@ -20,7 +20,7 @@ func (c *checker) onLease(e *Event) {
 		c.violate(RuleCheckpoint, []*Event{s.lease, e}, "the checkpoint of %s went back from %q to %q without a seek",
 			s.ID, s.lease.Checkpoint, e.Checkpoint)
 	}
-	s.lease, s.at, s.perhaps = e, at, false
+	s.lease, s.at = e, at
 	switch at.rank {
 	case rankRecord:
 		c.covered(s, e, at.next())
@@ -32,17 +32,17 @@ func (c *checker) onLease(e *Event) {
 		c.covered(s, e, len(s.records))
 	case rankNone, rankHorizon, rankTime:
 	}
-	key := reading{e.Node, e.Shard}
+	n := c.node(e.Node)
 	switch e.What { //nolint:exhaustive // the writes by which a node begins to read
 	case Acquire:
-		c.process.incarnations[key] = append(c.process.incarnations[key], incarnation{at, s.cause})
+		n.incarnations[e.Shard] = append(n.incarnations[e.Shard], incarnation{at, s.cause})
 	case Move:
-		c.process.incarnations[key] = append(c.process.incarnations[key], incarnation{at, CauseSeek})
+		n.incarnations[e.Shard] = append(n.incarnations[e.Shard], incarnation{at, CauseSeek})
+		n.work[e.Shard] = newWork() // what was delivered before is void
 	}
 }
 
-// moved takes in a new position, if the write gave the shard one: its first lease, a seek of the whole stream, or of this shard. The latter may have
-// been stored and not logged, when the process was killed in between; the next acquisition shows it.
+// moved takes in a new position, if the write gave the shard one: its first lease, a seek of the whole stream, or of this shard.
 func (c *checker) moved(s *shardState, e *Event, at position) bool {
 	bySequence := at.rank == rankRecord && at.before
 	switch {
@@ -79,22 +79,31 @@ func (c *checker) covered(s *shardState, e *Event, upTo int) {
 		}
 	}
 	if undone > 0 {
-		c.violate(RuleCheckpoint, []*Event{c.process.lastOf(first), e}, "the checkpoint of %s is %q, and %d records below it were not done before, the first is %s of key %s",
+		c.violate(RuleCheckpoint, []*Event{c.last[first], e}, "the checkpoint of %s is %q, and %d records below it were not done before, the first is %s of key %s",
 			s.ID, e.Checkpoint, undone, first.Sequence, first.Key)
 	}
 }
 
-// ownership follows who holds the lease.
-func (c *checker) ownership(s *shardState, e *Event) {
+// ownership follows who has the lease.
+func (c *checker) ownership(s *shardState, e *Event, at position) {
 	held := s.acquired
-	switch {
-	case e.What == Acquire:
+	if e.What == Acquire {
 		c.acquired(s, e)
 		return
-	case held == nil, held.Node != e.Node:
+	}
+	if held == nil || NodeOf(held.Owner) != e.Node || c.gone[held.Owner] != "" {
 		c.violate(RuleReader, []*Event{held, e}, "node %s wrote (%s) the lease of %s, which it does not hold", e.Node, e.What, s.ID)
 	}
-	if e.What == Release || e.What == Delete {
+	switch e.What { //nolint:exhaustive // the writes that end its hold
+	case Give:
+		c.report.Given++
+		c.givenAway(s, e, at)
+		s.acquired = e
+		c.lost(s, e)
+	case Release:
+		c.givenAway(s, e, at)
+		s.acquired = nil
+	case Delete:
 		s.acquired = nil
 	}
 }
@@ -103,23 +112,70 @@ func (c *checker) acquired(s *shardState, e *Event) {
 	held := s.acquired
 	s.cause = CauseAgain
 	switch {
-	case held != nil && held.Node != e.Node:
+	case held != nil && c.gone[held.Owner] == Killed:
+		s.cause = CauseKill
+	case held != nil && c.gone[held.Owner] != "":
+		s.cause = CauseRestart
+	case held != nil && held.Owner != e.Owner:
 		s.cause = CauseTakeover
 		c.report.Takeovers++
-	case held != nil:
-	case s.held:
+	case held != nil && held.What == Give, held == nil && s.held:
 		s.cause = CauseHandover
-	case c.before == Killed:
-		s.cause = CauseKill
-	case c.before == Ended:
-		s.cause = CauseRestart
+	}
+	if held != nil && held.Owner != e.Owner && e.At > 0 && e.At-s.lease.At < LeaseTTL*1000 {
+		c.violate(RuleReader, []*Event{s.lease, e}, "node %s took %s from %s, whose lease had been written %d µs before", e.Node, s.ID, held.Owner, e.At-s.lease.At)
 	}
 	s.acquired, s.held = e, true
-	c.process.nodes[e.Node] = true
-	for node := range c.process.nodes {
-		if node != e.Node && s.lost[node] == nil {
-			s.lost[node] = e
+	c.owners[e.Node] = e.Owner
+	delete(c.gone, e.Owner)
+	c.lost(s, e)
+}
+
+// lost: the shard is one node's now, and no other's.
+func (c *checker) lost(s *shardState, e *Event) {
+	owner := NodeOf(e.Owner)
+	if e.What == Give && owner == e.Node {
+		owner = "" // to a process that the node had before
+	} else {
+		c.node(owner)
+	}
+	for name, n := range c.nodes {
+		switch w := n.work[s.ID]; {
+		case name == owner:
+			delete(s.lost, name)
+			n.work[s.ID] = newWork()
+			continue
+		case w != nil && w.gave == nil:
+			delete(n.work, s.ID) // what it is at will not be settled by it any more
+		}
+		if s.lost[name] == nil {
+			s.lost[name] = e
 		}
 	}
-	delete(s.lost, e.Node)
+}
+
+// givenAway: a node that gives a lease away or back has no handler at work on it, and what it has done is in the checkpoint.
+func (c *checker) givenAway(s *shardState, e *Event, at position) {
+	w := c.node(e.Node).work[s.ID]
+	if w == nil {
+		return
+	}
+	if e.Seek != c.lastSeek { // what is at work is void
+		delete(c.node(e.Node).work, s.ID)
+		return
+	}
+	w.gave = e
+	for _, delivered := range w.running {
+		c.violate(RuleHandover, []*Event{delivered, e}, "node %s gave %s away while %d of its records were being handled", e.Node, s.ID, len(w.running))
+		break
+	}
+	for _, r := range s.records {
+		if !at.reads(r) || !s.scope.has(r) {
+			continue
+		}
+		if w.settled[r] {
+			c.violate(RuleHandover, []*Event{c.last[r], e}, "node %s gave %s away with the checkpoint %q, and had done %s beyond it", e.Node, s.ID, e.Checkpoint, r.Sequence)
+		}
+		return
+	}
 }
