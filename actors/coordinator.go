@@ -121,9 +121,10 @@ type shardInfo struct {
 	finished   bool                   // read to its end here, in the seek finishedIn
 	finishedIn int64
 	giving     string    // who its reader is handing the lease to
+	heir       heir      // who it was to go to, until that one is known to have it
 	gaveAway   bool      // its last reader handed the lease over, or released it
 	knownAt    time.Time // when lease was learned from its reader: an older look knows less
-	freeLooks  int       // looks in a row in which the lease was free
+	freeSince  time.Time // since when looks have shown the lease free
 	missed     int       // listings in a row that did not show it
 	losses     int       // readers in a row that ended without the lease
 	crashed    bool
@@ -203,9 +204,11 @@ func (co *coordinator) Receive(c actor.Context) {
 			co.onTimer(c, m.name)
 		}
 	case *actor.Terminated:
-		c.Send(c.Self(), childGone{m.Who}) // not before its last words, which it overtakes
+		co.onTerminated(c, m)
 	case childGone:
 		co.onGone(c, m.who)
+	case subscriberLost:
+		co.onSubscriberLost(c)
 	case *messages.StatusRequest:
 		co.onStatusRequest(c, m)
 	case readerStatus:
@@ -331,6 +334,7 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 	switch name {
 	case timerList:
+		co.watchAgain(c)
 		co.listDue = true
 		co.list()
 	case timerGather:

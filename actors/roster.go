@@ -20,9 +20,10 @@ type roster struct {
 
 // beatSeen is a sign of life, and since when it has been the last.
 type beatSeen struct {
-	mark  string
-	beat  int64
-	since time.Time
+	mark   string
+	beat   int64
+	since  time.Time
+	lapsed bool // a lease of the member has expired since
 }
 
 func newRoster(ttl time.Duration) *roster {
@@ -46,6 +47,15 @@ func (r *roster) observe(members []leasestore.Member, planner leasestore.Planner
 	r.plans = planner
 }
 
+// lapses notes that a lease of the member has expired: it is dead until its next sign of life, however long it may be silent. Else what it
+// has left would fall to itself for as long as its row outlives its leases.
+func (r *roster) lapses(id string) {
+	if s, known := r.seen[id]; known {
+		s.lapsed = true
+		r.seen[id] = s
+	}
+}
+
 // leaves notes that a member said itself that it is leaving.
 func (r *roster) leaves(id string) {
 	if r.left == nil {
@@ -60,7 +70,17 @@ func (r *roster) isAlive(m leasestore.Member, now time.Time) bool {
 		period = r.ttl
 	}
 	s, known := r.seen[m.ID]
-	return known && now.Sub(s.since) < period
+	return known && !s.lapsed && now.Sub(s.since) < period
+}
+
+// has reports whether the member is there, and alive.
+func (r *roster) has(id string, now time.Time) bool {
+	return slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && r.isAlive(m, now) })
+}
+
+// isSilentSince reports whether a member of ours, who shows signs of life often, has shown none since then.
+func (r *roster) isSilentSince(id string, then time.Time) bool {
+	return slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && m.Period == 0 && !r.seen[id].since.After(then) })
 }
 
 // sharing are the members that take shards of the stream, in order of their ids.

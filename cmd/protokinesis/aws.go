@@ -35,6 +35,7 @@ type node struct {
 	*protokinesis.System
 	actors *actor.ActorSystem
 	remote *remote.Remote // nil: no other node reaches it
+	log    mutable        // of the actor system
 }
 
 // connect starts a node on an AWS configuration, which others reach at an address if one is given.
@@ -43,7 +44,8 @@ func (a *app) connect(cfg aws.Config, at hostPort, options ...protokinesis.Optio
 }
 
 func connect(ctx context.Context, log *slog.Logger, cfg aws.Config, at hostPort, options ...protokinesis.Option) (*node, error) {
-	n := &node{actors: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))}
+	n := &node{}
+	n.actors = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return n.log.logger(log) }))
 	if at.given() { // before anything is spawned
 		var err error
 		if n.remote, err = at.listen(n.actors, log); err != nil {
@@ -63,7 +65,7 @@ func (n *node) close(ctx context.Context, timeout time.Duration) error {
 	defer cancel()
 	err := n.Shutdown(ctx)
 	if n.remote != nil {
-		hangUp(n.remote)
+		hangUp(n.remote, &n.log)
 	}
 	n.actors.Shutdown()
 	return err

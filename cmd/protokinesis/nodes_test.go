@@ -54,7 +54,7 @@ func (s *service) startNode(name string, args ...string) *consumerNode {
 	s.t.Helper()
 	n := &consumerNode{name: name, ended: make(chan struct{})}
 	n.process = s.start(eager(append([]string{
-		"consume", "s", "--owner", name, "--output", "json", "--log-level", "error", "--lease-ttl", "3s", "--renew-every", "300ms",
+		"consume", "s", "--owner", name, "--output", "json", "--log-level", "debug", "--lease-ttl", "3s", "--renew-every", "300ms",
 	}, args...)...)...)
 	go func() {
 		defer close(n.ended)
@@ -72,6 +72,9 @@ func (s *service) startNode(name string, args ...string) *consumerNode {
 	s.t.Cleanup(func() {
 		_ = n.cmd.Process.Kill()
 		<-n.ended
+		if s.t.Failed() {
+			s.t.Logf("%s: %s", name, n.stderr)
+		}
 	})
 	return n
 }
@@ -83,11 +86,19 @@ func (n *consumerNode) printed() []jsonRecord {
 	return slices.Clone(n.records)
 }
 
+// poll waits until something holds of other processes.
+func poll(t *testing.T, holds func() bool, state func() string) {
+	t.Helper()
+	for late := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		require.True(t, time.Now().Before(late), state())
+	}
+}
+
 // allPrinted waits until the nodes have printed the records 1 to n, and returns how often each came.
 func allPrinted(t *testing.T, n int, nodes ...*consumerNode) map[string]int {
 	t.Helper()
 	var times map[string]int
-	require.Eventually(t, func() bool {
+	poll(t, func() bool {
 		times = make(map[string]int)
 		for _, node := range nodes {
 			for _, r := range node.printed() {
@@ -95,16 +106,17 @@ func allPrinted(t *testing.T, n int, nodes ...*consumerNode) map[string]int {
 			}
 		}
 		return len(times) == n
-	}, patience, 10*time.Millisecond, "%d of %d came", len(times), n)
+	}, func() string { return fmt.Sprintf("%d of %d came", len(times), n) })
 	return times
 }
 
 // owners waits until the nodes named own all shards of the stream, in shares that differ by no more than one, and nobody else anything.
-func (s *service) owners(args []string, shards int, names ...string) leaseList {
+func (s *service) owners(args []string, names ...string) leaseList {
 	s.t.Helper()
+	shards := len(s.Shards("s"))
 	var list leaseList
 	var shares map[string]int
-	require.Eventually(s.t, func() bool {
+	poll(s.t, func() bool {
 		list, _ = s.tryLeases(args...)
 		shares = make(map[string]int)
 		for _, name := range names {
@@ -118,7 +130,7 @@ func (s *service) owners(args []string, shards int, names ...string) leaseList {
 			least, most = min(least, share), max(most, share)
 		}
 		return len(list.Leases) == shards && len(shares) == len(names) && most-least <= 1
-	}, patience, 50*time.Millisecond, "%v", shares)
+	}, func() string { return fmt.Sprintf("%v", shares) })
 	return list
 }
 
@@ -133,7 +145,7 @@ func TestConsumersShareATable(t *testing.T) {
 			table := tableArgs(t)
 			args := append(slices.Clone(table), how...)
 			a, b, c := s.startNode("a", args...), s.startNode("b", args...), s.startNode("c", args...)
-			list := s.owners(table, 6, "a", "b", "c")
+			list := s.owners(table, "a", "b", "c")
 			require.Len(t, list.Nodes, 3)
 			for _, node := range list.Nodes {
 				require.Equal(t, how != nil, strings.HasPrefix(node.Address, "127.0.0.1:"), node.Address)
@@ -144,7 +156,7 @@ func TestConsumersShareATable(t *testing.T) {
 			}
 
 			require.Equal(t, exitDone, a.end(syscall.SIGTERM), a.stderr)
-			s.owners(table, 6, "b", "c")
+			s.owners(table, "b", "c")
 			s.put(301, 600, 30)
 			for data, times := range allPrinted(t, 600, a, b, c) {
 				require.Equal(t, 1, times, data)
@@ -152,11 +164,11 @@ func TestConsumersShareATable(t *testing.T) {
 			<-a.ended
 
 			d := s.startNode("d", args...)
-			s.owners(table, 6, "b", "c", "d")
+			s.owners(table, "b", "c", "d")
 			require.Equal(t, -1, b.end(syscall.SIGKILL))
 			s.put(601, 900, 30)
 			allPrinted(t, 900, a, b, c, d)
-			s.owners(table, 6, "c", "d")
+			s.owners(table, "c", "d")
 			require.Equal(t, exitDone, c.end(syscall.SIGINT), c.stderr)
 			require.Equal(t, exitDone, d.end(syscall.SIGINT), d.stderr)
 			list = s.listLeases(table...)

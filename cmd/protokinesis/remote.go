@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -53,8 +55,9 @@ func (h hostPort) listen(system *actor.ActorSystem, log *slog.Logger) (r *remote
 // remoteGrace is how long connections to other nodes may take to end. They need not: leases are given back by then.
 const remoteGrace = time.Second
 
-// hangUp ends the connections to other nodes.
-func hangUp(r *remote.Remote) {
+// hangUp ends the connections to other nodes. What Proto.Actor says of each is not worth telling then.
+func hangUp(r *remote.Remote, log *mutable) {
+	log.muted.Store(true)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -64,4 +67,31 @@ func hangUp(r *remote.Remote) {
 	case <-done:
 	case <-time.After(remoteGrace):
 	}
+}
+
+// mutable is a log that can be ended.
+type mutable struct{ muted atomic.Bool }
+
+func (m *mutable) logger(log *slog.Logger) *slog.Logger {
+	return slog.New(mutableHandler{log.Handler(), m})
+}
+
+type mutableHandler struct {
+	slog.Handler
+	of *mutable
+}
+
+// Enabled implements slog.Handler.
+func (h mutableHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return !h.of.muted.Load() && h.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements slog.Handler.
+func (h mutableHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return mutableHandler{h.Handler.WithAttrs(attrs), h.of}
+}
+
+// WithGroup implements slog.Handler.
+func (h mutableHandler) WithGroup(name string) slog.Handler {
+	return mutableHandler{h.Handler.WithGroup(name), h.of}
 }
