@@ -204,9 +204,11 @@ func (co *coordinator) Receive(c actor.Context) {
 			co.onTimer(c, m.name)
 		}
 	case *actor.Terminated:
-		c.Send(c.Self(), childGone{m.Who}) // not before its last words, which it overtakes
+		co.onTerminated(c, m)
 	case childGone:
 		co.onGone(c, m.who)
+	case subscriberLost:
+		co.onSubscriberLost(c)
 	case *messages.StatusRequest:
 		co.onStatusRequest(c, m)
 	case readerStatus:
@@ -332,6 +334,7 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 	switch name {
 	case timerList:
+		co.watchAgain(c)
 		co.listDue = true
 		co.list()
 	case timerGather:

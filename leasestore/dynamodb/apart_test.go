@@ -2,26 +2,30 @@ package dynamodb_test
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/leasestore/dynamodb"
 	"github.com/protokinesis/protokinesis/leasestore/storetest"
-	"github.com/protokinesis/protokinesis/test/emulators"
 )
 
-// All subtests share one table: each as an application of its own.
+// An application conforms whatever rows of others are in its table.
 func TestApplicationsConform(t *testing.T) {
-	client, table, n := newClient(t, emulators.Dynalite(t)), newTable(), 0
+	others, _ := kclLeases()
+	others = append(others, kclOthers()...)
+	for _, other := range others {
+		if key := other["leaseKey"].(*types.AttributeValueMemberS).Value; key != worker {
+			others = append(others, with(other, row{"leaseKey": S("other/" + key), "protokinesisApplication": S("other")}))
+		}
+	}
 	storetest.Run(t, func(t *testing.T) leasestore.Store {
 		t.Helper()
-		n++
-		return newStore(t, client, table, dynamodb.Application(fmt.Sprintf("app:%d/%%", n)))
+		return newRaw(t, others...).store(dynamodb.Application("app:1/%"))
 	})
 }
 
