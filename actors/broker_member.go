@@ -17,8 +17,10 @@ import (
 type membership struct {
 	member  leasestore.Member
 	writing bool
-	again   bool // something changed during the write
-	stored  bool // there is a row of ours, or may be
+	again   bool               // something changed during the write
+	stored  bool               // there is a row of ours, or may be
+	seen    bool               // there is one
+	abandon context.CancelFunc // ends the write under way
 	// waiting are coordinators whose claim is answered when the row shows their stream.
 	waiting  []streamIdentified
 	failures int
@@ -81,7 +83,11 @@ func (b *broker) beat() {
 	ms.writing, ms.again, ms.stored = true, false, true
 	store, member, claimed := b.store, ms.member, ms.waiting
 	ms.waiting = nil
-	b.fx.run(b.cfg.Timings.LeaseTTL/3, func(ctx context.Context) any {
+	timeout := b.cfg.Timings.LeaseTTL / 3
+	if !ms.seen {
+		timeout = max(timeout, b.cfg.Timings.CallTimeout) // nobody counts on it yet, and the store may have to make its table first
+	}
+	ms.abandon = b.fx.run(timeout, func(ctx context.Context) any {
 		stored, err := store.Beat(ctx, member)
 		return beaten{member: stored, claimed: claimed, err: err}
 	})
@@ -91,6 +97,7 @@ func (b *broker) onBeaten(c actor.Context, m beaten) {
 	ms := &b.membership
 	ms.writing = false
 	if m.err == nil {
+		ms.seen = true
 		ms.failures = 0
 		ms.member.Beat = m.member.Beat
 	} else {
@@ -127,6 +134,9 @@ func (b *broker) removeMember() bool {
 	case !ms.stored || ms.removed && !ms.writing:
 		return true
 	case ms.writing:
+		if !ms.seen && !ms.removed {
+			ms.abandon() // it may take long, and nobody waits for it any more
+		}
 		return false // onBeaten, onMemberRemoved come back
 	}
 	ms.writing, ms.removed = true, true

@@ -121,9 +121,10 @@ type shardInfo struct {
 	finished   bool                   // read to its end here, in the seek finishedIn
 	finishedIn int64
 	giving     string    // who its reader is handing the lease to
+	heir       heir      // who it was to go to, until that one is known to have it
 	gaveAway   bool      // its last reader handed the lease over, or released it
 	knownAt    time.Time // when lease was learned from its reader: an older look knows less
-	freeLooks  int       // looks in a row in which the lease was free
+	freeSince  time.Time // since when looks have shown the lease free
 	missed     int       // listings in a row that did not show it
 	losses     int       // readers in a row that ended without the lease
 	crashed    bool
@@ -323,6 +324,8 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 		co.onStartProbed(c, m)
 	case retired:
 		co.onRetired(m)
+	case lastLook:
+		co.onLastLook(c, m)
 	case swept:
 		co.leave(c)
 	}

@@ -1,18 +1,17 @@
 package actors
 
 import (
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
 )
 
 // closingState is a coordinator's way out.
 type closingState struct {
 	begun      bool
+	draining   bool // readers have been told
 	askers     []closeRequest
 	unfinished []string
 	stopped    bool
@@ -52,6 +51,17 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 		c.Send(c.Parent(), subscriptionLeaving{co.found.id})
 		co.hintAll(c, messages.HintKind_HINT_KIND_LEAVING)
 	}
+	if first && req.timeout > 0 && co.shares.company {
+		co.timers.set(timerClose, req.timeout+co.cfg.Timings.LeaseTTL)
+		co.lookForHeirs(req.timeout)
+		return
+	}
+	co.drainReaders(c, req.timeout)
+}
+
+// drainReaders has every reader give its lease to an heir, or release it.
+func (co *coordinator) drainReaders(c actor.Context, timeout time.Duration) {
+	co.closing.draining = true
 	heirs := co.heirs()
 	for _, s := range co.shards {
 		if s.reader == nil {
@@ -60,10 +70,10 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 		if s.giving == "" {
 			s.giving = heirs[s.id]
 		}
-		c.Send(s.reader, drain{timeout: req.timeout, to: s.giving})
+		c.Send(s.reader, drain{timeout: timeout, to: s.giving})
 	}
 	// Readers keep the deadline themselves; this is for one that does not, such as one whose store hangs.
-	co.timers.set(timerClose, req.timeout+co.cfg.Timings.LeaseTTL)
+	co.timers.set(timerClose, timeout+co.cfg.Timings.LeaseTTL)
 	co.checkClosed(c)
 }
 
@@ -107,7 +117,7 @@ func (co *coordinator) checkClosed(c actor.Context) {
 		return
 	}
 	co.closing.stopped = true
-	if co.shared && co.opened && slices.ContainsFunc(co.sharing(), func(m leasestore.Member) bool { return m.ID != co.owner }) {
+	if co.shares.company && co.opened {
 		co.sweep()
 		return
 	}

@@ -353,7 +353,7 @@ func (co *coordinator) startReader(c actor.Context, s *shardInfo) bool {
 		return false
 	}
 	s.reader, s.share, s.started, s.crashed = pid, spec.share, spec.number, false
-	s.giving, s.gaveAway = "", false
+	s.giving, s.gaveAway, s.heir = "", false, heir{}
 	return true
 }
 

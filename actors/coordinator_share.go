@@ -21,6 +21,7 @@ type shareState struct {
 	lookedAt     time.Time // when the last look began
 	gathered     bool      // nodes that start with this one have had their time to show themselves
 	members      []string  // as last logged
+	company      bool      // other nodes have been seen
 }
 
 // sharing are the members that take shards of the stream, this node among them when others have seen it.
@@ -48,13 +49,13 @@ func (co *coordinator) fleet(now time.Time) *fleet {
 }
 
 func (co *coordinator) fleetShard(s *shardInfo, members []string, now time.Time) fleetShard {
-	one := fleetShard{id: s.id, holder: s.lease.Owner, owner: s.lease.Owner, looks: s.freeLooks}
+	one := fleetShard{id: s.id, holder: s.lease.Owner, owner: s.lease.Owner, looks: s.freeLooks(now, co.cfg.Timings.RenewEvery)}
 	next := s.lease.Next
 	switch {
 	case s.reader != nil:
 		one.holder, one.owner, next = co.owner, co.owner, s.giving
 	case s.lease.Owner == co.owner:
-	case co.observer.Free(s.lease, now):
+	case co.isFree(s, now):
 		one.holder, one.owner, next = "", "", ""
 	}
 	if _, alive := slices.BinarySearch(members, next); alive && next != "" {
@@ -65,18 +66,28 @@ func (co *coordinator) fleetShard(s *shardInfo, members []string, now time.Time)
 
 // isFree reports whether the lease may be taken, as far as the last look shows.
 func (co *coordinator) isFree(s *shardInfo, now time.Time) bool {
-	return s.reader == nil && s.lease.Owner != co.owner && co.observer.Free(s.lease, now)
+	return s.reader == nil && s.lease.Owner != co.owner && (co.observer.Free(s.lease, now) || co.inVain(s, now))
 }
 
-// countFree counts, at each look, in how many looks in a row a shard has been free.
-func (co *coordinator) countFree(now time.Time) {
+// noteFree notes, at each look, since when a shard has been free.
+func (co *coordinator) noteFree(now time.Time) {
 	for _, s := range co.shards {
-		if co.isFree(s, now) {
-			s.freeLooks++
-		} else {
-			s.freeLooks = 0
+		switch {
+		case !co.isFree(s, now):
+			s.freeSince = time.Time{}
+		case s.freeSince.IsZero():
+			s.freeSince = now
 		}
 	}
+}
+
+// freeLooks is how many regular looks the shard has been free for. Others are not counted, such as those that a lease's end or a hint leads to: a
+// node may take several of them while the one that the shard falls to has still to see that it is free.
+func (s *shardInfo) freeLooks(now time.Time, every time.Duration) int {
+	if s.freeSince.IsZero() {
+		return 0
+	}
+	return 1 + int(now.Sub(s.freeSince)/every)
 }
 
 // share decides which free shards this node takes. Children of a shard that it has read to its end it takes in any case: they are to be read
@@ -89,7 +100,7 @@ func (co *coordinator) share(now time.Time) map[string]bool {
 		mine[id] = true
 	}
 	for id, s := range co.shards {
-		if s.lease.Owner == co.owner || (s.override != nil || co.isHeir(s)) && co.isFree(s, now) {
+		if s.lease.Owner == co.owner || co.inVain(s, now) || (s.override != nil || co.isHeir(s)) && co.isFree(s, now) {
 			mine[id] = true
 		}
 	}
@@ -108,7 +119,14 @@ func (co *coordinator) isHeir(s *shardInfo) bool {
 func (co *coordinator) look(m scanned) {
 	st := &co.shares
 	st.roster.observe(m.members, m.planner, m.seenAt)
-	co.countFree(m.seenAt)
+	st.company = st.company || slices.ContainsFunc(m.members, func(m leasestore.Member) bool { return m.ID != co.owner })
+	for _, s := range co.shards {
+		co.checkHeir(s, m.seenAt)
+		if s.decision.verdict == verdictStart && s.lease.Owner != "" && !s.lease.Checkpoint.IsShardEnd() && co.isFree(s, m.seenAt) {
+			st.roster.lapses(s.lease.Owner)
+		}
+	}
+	co.noteFree(m.seenAt)
 	st.before = st.last
 }
 
@@ -141,7 +159,7 @@ func (co *coordinator) give(c actor.Context, s *shardInfo, to string, timeout ti
 		return
 	}
 	co.log().Info("handing a shard over", slog.String("shard", s.id), slog.String("to", to))
-	s.giving = to
+	s.giving, s.heir = to, heir{id: to, named: time.Now()}
 	c.Send(s.reader, drain{timeout: timeout, to: to})
 	co.hintOwner(c, messages.HintKind_HINT_KIND_OFFERED, to)
 }
@@ -172,9 +190,10 @@ func (co *coordinator) onGiving(c actor.Context, m readerGiving) {
 func (co *coordinator) onGivenAway(c actor.Context, s *shardInfo, row leasestore.Lease) {
 	s.giving = ""
 	if row.Counter == 0 {
+		s.heir = heir{} // what became of the lease is not known
 		return
 	}
-	s.lease, s.knownAt, s.gaveAway = row, time.Now(), true
+	s.lease, s.knownAt, s.gaveAway, s.heir.counter = row, time.Now(), true, row.Counter
 	if row.Owner != "" {
 		co.hintOwner(c, messages.HintKind_HINT_KIND_HANDED, row.Owner)
 	} else {
@@ -249,6 +268,36 @@ func (co *coordinator) logMembers(f *fleet) {
 	if !slices.Equal(f.members, co.shares.members) {
 		co.shares.members = f.members
 		co.log().Info("nodes that share the stream", slog.Any("nodes", f.members))
+	}
+}
+
+// lastLook is the result of lookForHeirs.
+type lastLook struct {
+	members []leasestore.Member
+	planner leasestore.Planner
+	seenAt  time.Time
+	timeout time.Duration
+	err     error
+}
+
+// lookForHeirs looks at the nodes once more before this one hands over what it has: in a rolling deployment the one that was there at the last
+// look has ended, and what is handed to it is read by nobody for a ttl. Reading goes on meanwhile.
+func (co *coordinator) lookForHeirs(timeout time.Duration) {
+	store, id := co.store, co.found.id
+	co.fx.run(min(co.cfg.Timings.LeaseTTL/3, time.Second), func(ctx context.Context) any {
+		view, err := store.View(ctx, id)
+		return lastLook{members: view.Members, planner: view.Planner, seenAt: time.Now(), timeout: timeout, err: err}
+	})
+}
+
+func (co *coordinator) onLastLook(c actor.Context, m lastLook) {
+	if m.err != nil {
+		co.log().Info("a look at the other nodes failed; going by the one before", slog.Any("error", m.err))
+	} else {
+		co.shares.roster.observe(m.members, m.planner, m.seenAt)
+	}
+	if !co.closing.draining {
+		co.drainReaders(c, m.timeout)
 	}
 }
 

@@ -15,13 +15,15 @@ type roster struct {
 	members []leasestore.Member
 	planner beatSeen
 	plans   leasestore.Planner
+	left    map[string]bool // who has said that it leaves, whatever its row says yet
 }
 
 // beatSeen is a sign of life, and since when it has been the last.
 type beatSeen struct {
-	mark  string
-	beat  int64
-	since time.Time
+	mark   string
+	beat   int64
+	since  time.Time
+	lapsed bool // a lease of the member has expired since
 }
 
 func newRoster(ttl time.Duration) *roster {
@@ -45,11 +47,21 @@ func (r *roster) observe(members []leasestore.Member, planner leasestore.Planner
 	r.plans = planner
 }
 
+// lapses notes that a lease of the member has expired: it is dead until its next sign of life, however long it may be silent. Else what it
+// has left would fall to itself for as long as its row outlives its leases.
+func (r *roster) lapses(id string) {
+	if s, known := r.seen[id]; known {
+		s.lapsed = true
+		r.seen[id] = s
+	}
+}
+
 // leaves notes that a member said itself that it is leaving.
 func (r *roster) leaves(id string) {
-	for i := range r.members {
-		r.members[i].Leaving = r.members[i].Leaving || r.members[i].ID == id
+	if r.left == nil {
+		r.left = make(map[string]bool)
 	}
+	r.left[id] = true
 }
 
 func (r *roster) isAlive(m leasestore.Member, now time.Time) bool {
@@ -58,14 +70,24 @@ func (r *roster) isAlive(m leasestore.Member, now time.Time) bool {
 		period = r.ttl
 	}
 	s, known := r.seen[m.ID]
-	return known && now.Sub(s.since) < period
+	return known && !s.lapsed && now.Sub(s.since) < period
+}
+
+// has reports whether the member is there, and alive.
+func (r *roster) has(id string, now time.Time) bool {
+	return slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && r.isAlive(m, now) })
+}
+
+// isSilentSince reports whether a member of ours, who shows signs of life often, has shown none since then.
+func (r *roster) isSilentSince(id string, then time.Time) bool {
+	return slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && m.Period == 0 && !r.seen[id].since.After(then) })
 }
 
 // sharing are the members that take shards of the stream, in order of their ids.
 func (r *roster) sharing(stream leasestore.StreamID, now time.Time) []leasestore.Member {
 	var all []leasestore.Member
 	for _, m := range r.members {
-		if !m.Leaving && m.Reads(stream) && r.isAlive(m, now) {
+		if !m.Leaving && !r.left[m.ID] && m.Reads(stream) && r.isAlive(m, now) {
 			all = append(all, m)
 		}
 	}

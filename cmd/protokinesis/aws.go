@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/remote"
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/protokinesis/protokinesis"
@@ -16,9 +17,12 @@ import (
 
 // awsConfig is the AWS configuration that the global flags ask for. The client that comes with it belongs to the caller, who closes its
 // idle connections.
-func (a *app) awsConfig() (aws.Config, func(), error) {
+func (a *app) awsConfig() (aws.Config, func(), error) { return a.awsConfigFor(a.Endpoint) }
+
+// awsConfigFor is awsConfig with another service's endpoint; an empty one is what the AWS environment says.
+func (a *app) awsConfigFor(endpoint endpointURL) (aws.Config, func(), error) {
 	cfg, closeIdle, err := actors.LoadAWS(a.ctx, actors.Config{
-		Region: a.Region, Endpoint: string(a.Endpoint), TestCredentials: a.TestCredentials, Logger: a.log,
+		Region: a.Region, Endpoint: string(endpoint), TestCredentials: a.TestCredentials, Logger: a.log,
 	})
 	if err != nil {
 		return aws.Config{}, nil, fmt.Errorf("the AWS configuration can't be loaded: %w; give --region, or set AWS_REGION", err)
@@ -30,17 +34,25 @@ func (a *app) awsConfig() (aws.Config, func(), error) {
 type node struct {
 	*protokinesis.System
 	actors *actor.ActorSystem
+	remote *remote.Remote // nil: no other node reaches it
+	log    mutable        // of the actor system
 }
 
-// connect starts a node on an AWS configuration.
-func (a *app) connect(cfg aws.Config, options ...protokinesis.Option) (*node, error) {
-	return connect(a.ctx, a.log, cfg, options...)
+// connect starts a node on an AWS configuration, which others reach at an address if one is given.
+func (a *app) connect(cfg aws.Config, at hostPort, options ...protokinesis.Option) (*node, error) {
+	return connect(a.ctx, a.log, cfg, at, options...)
 }
 
-func connect(ctx context.Context, log *slog.Logger, cfg aws.Config, options ...protokinesis.Option) (*node, error) {
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
-	n := &node{System: protokinesis.New(system, append(options,
-		protokinesis.WithAWSConfig(cfg), protokinesis.WithLogger(log))...), actors: system}
+func connect(ctx context.Context, log *slog.Logger, cfg aws.Config, at hostPort, options ...protokinesis.Option) (*node, error) {
+	n := &node{}
+	n.actors = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return n.log.logger(log) }))
+	if at.given() { // before anything is spawned
+		var err error
+		if n.remote, err = at.listen(n.actors, log); err != nil {
+			return nil, err
+		}
+	}
+	n.System = protokinesis.New(n.actors, append(options, protokinesis.WithAWSConfig(cfg), protokinesis.WithLogger(log))...)
 	if err := n.Connect(ctx); err != nil {
 		return nil, errors.Join(err, n.close(ctx, time.Second))
 	}
@@ -52,6 +64,9 @@ func (n *node) close(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	err := n.Shutdown(ctx)
+	if n.remote != nil {
+		hangUp(n.remote, &n.log)
+	}
 	n.actors.Shutdown()
 	return err
 }

@@ -32,7 +32,7 @@ type cli struct {
 	Consume consumeCmd `cmd:"" help:"Print the records of a stream, or run a command for each."`
 	Publish publishCmd `cmd:"" help:"Publish the lines of standard input."`
 	Shards  shardsCmd  `cmd:"" help:"List the shards of a stream."`
-	Leases  leasesCmd  `cmd:"" help:"List the leases and checkpoints in a lease file."`
+	Leases  leasesCmd  `cmd:"" help:"List the leases and checkpoints in a lease store, and the nodes that share it."`
 }
 
 // globals are the flags of all commands.
@@ -137,7 +137,7 @@ func (a *app) report(err error) int {
 }
 
 // sdkNoise is what the SDK wraps around a service's error; the log has all of it.
-var sdkNoise = regexp.MustCompile(`(api error \w+: )?operation error Kinesis: \w+, (exceeded maximum number of attempts, \d+, )?` +
+var sdkNoise = regexp.MustCompile(`(api error \w+: )?operation error (?:Kinesis|DynamoDB): \w+, (exceeded maximum number of attempts, \d+, )?` +
 	`(https response error StatusCode: \d+, RequestID: [^,]*, )?`)
 
 // unlessInterrupted is err, but nil when it is no more than that the program was asked to end.

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/protokinesis/protokinesis"
-	"github.com/protokinesis/protokinesis/leasestore/file"
 	"github.com/protokinesis/protokinesis/messages"
 )
 
@@ -21,8 +20,12 @@ type consumeCmd struct {
 	Stream streamName `arg:"" help:"The stream's name or ARN."`
 
 	From       position  `placeholder:"POSITION" help:"Where to start: tip, horizon (the oldest record), an RFC 3339 time, or SHARD@SEQUENCE[:SUB]. Default: the checkpoint, else the tip."`
-	LeaseStore storeName `default:"memory" placeholder:"STORE" help:"Where checkpoints are kept: memory or file:PATH (${default})."`
+	LeaseStore storeName `default:"memory" placeholder:"STORE" help:"Where leases and checkpoints are kept: memory, file:PATH, or dynamodb:TABLE, which any number of nodes share (${default})."`
 	Owner      string    `placeholder:"ID" help:"The name of this consumer in the leases. Default: the host's."`
+
+	tableFlags
+	NeverCreateTable bool     `help:"With dynamodb: fail if the table does not exist, instead of creating it."`
+	Remote           hostPort `placeholder:"HOST:PORT" help:"With dynamodb: listen there for other nodes, which tell what has changed; port 0 is any free one. Whoever can connect is trusted. Default: none tells, and changes are seen at the next look, every --renew-every."`
 
 	Count *int           `placeholder:"N" help:"End after N records."`
 	For   *time.Duration `placeholder:"DURATION" help:"End after this time."`
@@ -40,7 +43,8 @@ type consumeCmd struct {
 	PollInterval    *time.Duration `placeholder:"DURATION" help:"Pause between reads of a shard that is read to its tip. Default: 1s."`
 	ReadRate        readRate       `placeholder:"N|off" help:"The most reads of a shard per second, or off for no limit. Default: 5, as the service allows."`
 	LeaseTTL        *time.Duration `name:"lease-ttl" placeholder:"DURATION" help:"How long a lease outlives its owner. Default: 10s."`
-	RenewEvery      *time.Duration `placeholder:"DURATION" help:"Pause between renewals of leases. Default: 3/10 of --lease-ttl."`
+	RenewEvery      *time.Duration `placeholder:"DURATION" help:"Pause between renewals of leases, and between looks at those of other nodes. Default: 3/10 of --lease-ttl."`
+	Gather          *time.Duration `placeholder:"DURATION" help:"With dynamodb: how long to wait for other nodes that start too, when nobody reads the stream yet; 0s not to. Default: --renew-every."`
 	ListEvery       *time.Duration `placeholder:"DURATION" help:"Pause between listings of the stream's shards. Default: 10s."`
 	ShutdownTimeout time.Duration  `default:"30s" placeholder:"DURATION" help:"How long what was begun may take at the end (${default})."`
 
@@ -63,7 +67,9 @@ func (consumeCmd) Help() string {
 
 With --parallel 1 the records of a shard are handled in their order, and one that fails holds up its shard; with more, records of one partition key are, and one that fails holds up its key.
 
-After an orderly end the next run with the same file goes on with the next record: none is missing and none comes twice. After a crash none is missing, and the last ones may come again.`
+With --lease-store dynamodb:TABLE the nodes, each a consume, share the stream: their shares differ by a shard at most, one that ends in order hands its shards to the others, and those of one that dies are taken over after --lease-ttl. --from is for the first of them: it moves the whole stream, whoever reads it.
+
+After an orderly end the next run with the same lease store goes on with the next record: none is missing and none comes twice. After a crash none is missing, and the last ones may come again.`
 }
 
 // Validate is called by kong before anything is done.
@@ -83,11 +89,30 @@ func (c *consumeCmd) Validate() error {
 	); err != nil {
 		return err
 	}
+	if err := c.checkStore(); err != nil {
+		return err
+	}
 	if t := c.timings(); t.RenewEvery >= t.LeaseTTL {
 		return fmt.Errorf("--renew-every: %v is not shorter than the lease's life of %v (--lease-ttl): every lease would run out",
 			t.RenewEvery, t.LeaseTTL)
 	}
 	return nil
+}
+
+// checkStore checks the flags about the lease store.
+func (c *consumeCmd) checkStore() error {
+	if err := c.check(c.LeaseStore); err != nil {
+		return err
+	}
+	if c.Gather != nil && *c.Gather < 0 {
+		return fmt.Errorf("--gather: %v is less than no time", *c.Gather)
+	}
+	if c.LeaseStore.table != "" {
+		return nil
+	}
+	return firstError(
+		needsTable("--never-create-table", c.NeverCreateTable), needsTable("--remote", c.Remote.given()), needsTable("--gather", c.Gather != nil),
+	)
 }
 
 func (c *consumeCmd) timings() protokinesis.Timings {
@@ -99,6 +124,12 @@ func (c *consumeCmd) timings() protokinesis.Timings {
 	}
 	if t.RenewEvery == 0 {
 		t.RenewEvery = t.LeaseTTL * 3 / 10
+	}
+	if c.Gather != nil {
+		t.GatherTime = *c.Gather
+		if t.GatherTime == 0 {
+			t.GatherTime = -1 // 0 is the default
+		}
 	}
 	return t
 }
@@ -141,16 +172,16 @@ func (c *consumeCmd) Run(a *app) (err error) {
 	if c.Owner != "" {
 		options = append(options, protokinesis.WithOwnerID(c.Owner))
 	}
-	if c.LeaseStore.path != "" {
-		store, err := file.Open(c.LeaseStore.path)
-		if err != nil {
-			return err
+	store, closeStore, err := c.openStore(a)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := closeStore(); err == nil && closeErr != nil {
+			err = closeErr
 		}
-		defer func() {
-			if closeErr := store.Close(); err == nil && closeErr != nil {
-				err = closeErr
-			}
-		}()
+	}()
+	if store != nil {
 		options = append(options, protokinesis.WithLeaseStore(store))
 	}
 	cfg, closeIdle, err := a.awsConfig()
@@ -158,7 +189,7 @@ func (c *consumeCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer closeIdle()
-	n, err := a.connect(cfg, options...)
+	n, err := a.connect(cfg, c.Remote, options...)
 	if err != nil {
 		return a.unlessInterrupted(err)
 	}

@@ -34,16 +34,14 @@ func TestPulledPlugLetsNothingThrough(t *testing.T) {
 		reflect.TypeFor[leasestore.Member](): member, reflect.TypeFor[string](): "node-2-b", reflect.TypeFor[int64](): int64(1),
 		reflect.TypeFor[context.Context](): t.Context(),
 	}
-	store := reflect.TypeFor[leasestore.Store]()
-	for i := range store.NumMethod() {
-		method := store.Method(i)
+	for method := range reflect.TypeFor[leasestore.Store]().Methods() {
 		if method.Name == "Close" {
 			continue
 		}
 		var in []reflect.Value
-		for j := range method.Type.NumIn() {
-			require.Contains(t, arguments, method.Type.In(j), method.Name)
-			in = append(in, reflect.ValueOf(arguments[method.Type.In(j)]))
+		for kind := range method.Type.Ins() {
+			require.Contains(t, arguments, kind, method.Name)
+			in = append(in, reflect.ValueOf(arguments[kind]))
 		}
 		out := reflect.ValueOf(s).MethodByName(method.Name).Call(in)
 		require.Equal(t, errPulled, out[len(out)-1].Interface(), method.Name)

@@ -99,27 +99,6 @@ func (p *position) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// storeName says where leases are kept.
-type storeName struct {
-	path string // empty: in memory
-}
-
-const fileScheme = "file:"
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (s *storeName) UnmarshalText(text []byte) error {
-	if string(text) == "memory" {
-		s.path = ""
-		return nil
-	}
-	path, ok := strings.CutPrefix(string(text), fileScheme)
-	if !ok || path == "" {
-		return fmt.Errorf("%q is neither memory nor file:PATH", text)
-	}
-	s.path = path
-	return nil
-}
-
 // recreated is what --on-recreated names.
 type recreated struct{ policy messages.OnRecreated }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/protokinesis/protokinesis/test/emulators"
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 )
 
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	code := m.Run()
+	code := emulators.Main(m).Run()
 	if code == 0 {
 		// An actor system counts dead letters for a second after one.
 		deadline := time.Now().Add(3 * time.Second)

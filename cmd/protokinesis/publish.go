@@ -72,7 +72,7 @@ func (p *publishCmd) Run(a *app) error {
 }
 
 func (p *publishCmd) publish(a *app, cfg aws.Config) error {
-	n, err := a.connect(cfg)
+	n, err := a.connect(cfg, hostPort{})
 	if err != nil {
 		return err
 	}

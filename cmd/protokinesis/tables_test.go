@@ -41,33 +41,3 @@ func TestShards(t *testing.T) {
 	require.NotEmpty(t, rows[0].EndingSequence)
 	require.Equal(t, "0", rows[3].StartingHashKey)
 }
-
-func TestLeases(t *testing.T) {
-	s := newService(t)
-	s.fill(2, 20, 10)
-	store := newStore(t)
-	r := s.run("", eager("consume", "s", "--from", "horizon", "--lease-store", store, "--count", "20")...)
-	require.Equal(t, exitDone, r.code, r.stderr)
-
-	r = s.run("", "leases", "--lease-store", store)
-	require.Equal(t, exitDone, r.code, r.stderr)
-	counters := regexp.MustCompile(` {7,8}\d{1,2}  `)
-	golden(t, "leases", counters.ReplaceAllString(scrub(r.stdout), "        N  "))
-
-	r = s.run("", "leases", "--lease-store", store, "--output", "json")
-	require.Equal(t, exitDone, r.code, r.stderr)
-	var rows []leaseRow
-	require.NoError(t, json.Unmarshal([]byte(r.stdout), &rows))
-	require.Len(t, rows, 2)
-	last := make(map[string]string)
-	for _, record := range s.Records("s") {
-		last[record.Shard] = record.SequenceNumber
-	}
-	for _, row := range rows {
-		require.Equal(t, "arn:aws:kinesis:us-east-1:000000000000:stream/s", row.Stream)
-		require.Equal(t, last[row.Shard], row.Checkpoint)
-		require.Empty(t, row.Owner)
-		require.Positive(t, row.Counter)
-		require.Positive(t, row.Created)
-	}
-}

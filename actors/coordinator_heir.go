@@ -1,0 +1,34 @@
+package actors
+
+import "time"
+
+// A node that shards are handed to may die meanwhile. Its own leases would run out by themselves, but what it is handed begins another ttl. So whoever
+// hands a shard over watches its heir until that one has taken it up, and takes back what it has not. Nothing can be delivered twice by
+// it: an heir reads only once it has written the lease itself, and of the two writes one is fenced.
+
+// heir is who a shard is handed to.
+type heir struct {
+	id      string
+	named   time.Time
+	counter int64 // of the lease as it was handed over, once it is
+}
+
+// heirPatience is how many RenewEverys an heir may be without a sign of life since it was named. It gives one in each.
+const heirPatience = 4.0 / 3
+
+// checkHeir looks after the heir of a shard. It follows a look.
+func (co *coordinator) checkHeir(s *shardInfo, now time.Time) {
+	switch h := s.heir; {
+	case h.id == "":
+	case s.reader == nil && (s.lease.Owner != h.id || s.lease.Counter != h.counter):
+		s.heir = heir{} // it has the shard, or somebody else has
+	case now.Sub(h.named) >= time.Duration(heirPatience*float64(co.cfg.Timings.RenewEvery)) && co.shares.roster.isSilentSince(h.id, h.named):
+		co.shares.roster.lapses(h.id)
+	}
+}
+
+// inVain reports whether the shard was handed to a node that is dead or gone, and did not take it up.
+func (co *coordinator) inVain(s *shardInfo, now time.Time) bool {
+	h := s.heir
+	return s.reader == nil && h.id != "" && s.lease.Owner == h.id && s.lease.Counter == h.counter && !co.shares.roster.has(h.id, now)
+}

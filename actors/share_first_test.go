@@ -1,0 +1,53 @@
+package actors
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+// tableMaker is a store whose first call takes as long as the service takes to make a table.
+type tableMaker struct {
+	leasestore.Store
+	ready time.Time
+}
+
+func (s *tableMaker) Beat(ctx context.Context, m leasestore.Member) (leasestore.Member, error) {
+	if s.ready.IsZero() {
+		s.ready = time.Now().Add(20 * time.Second)
+	}
+	select {
+	case <-ctx.Done():
+		return leasestore.Member{}, ctx.Err()
+	case <-time.After(time.Until(s.ready)):
+		return s.Store.Beat(ctx, m)
+	}
+}
+
+// The first node waits for the table to be made, though that takes longer than a lease lives; later signs of life are bound by that.
+func TestTheFirstSignOfLifeMayTakeLong(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.cfg.Store = &tableMaker{Store: w.store}
+		a := w.join("a").subscribe(horizon)
+		require.Len(w.t, a.opened.GetShards(), 2)
+	})
+}
+
+// A shutdown does not wait for it.
+func TestAShutdownOvertakesTheFirstSignOfLife(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.cfg.Store = &tableMaker{Store: w.store}
+		a := w.join("a")
+		w.me.Request(a.broker, &messages.Subscribe{Stream: &messages.StreamDescriptor{Name: testStream}, Subscriber: w.sub.PID()})
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		a.leave()
+		a.closed()
+		require.Less(w.t, time.Since(began), 2*time.Second)
+	})
+}
