@@ -52,6 +52,7 @@ type broker struct {
 	ownStore   bool
 	owner      string
 	membership membership
+	cluster    inCluster
 
 	subscriptions map[string]*subscription // by coordinator's actor id
 	publishers    map[string]*actor.PID    // by stream's spelling
@@ -217,6 +218,8 @@ func (b *broker) connected(c actor.Context) {
 		b.leave(m.stream)
 	case *messages.Hint:
 		b.onHint(c, m)
+	case Topology:
+		b.onTopology(c, m)
 	default:
 		b.common(c)
 	}
@@ -265,7 +268,11 @@ func (b *broker) become(state messages.BrokerState, behavior actor.ReceiveFunc) 
 }
 
 func (b *broker) onConnect(c actor.Context, who asked) {
-	if err := b.cfg.validate(); err != nil {
+	err := b.cfg.validate()
+	if err == nil {
+		err = b.checkCluster(c.ActorSystem())
+	}
+	if err != nil {
 		answer(c.ActorSystem(), who.pid, err, who.correlation)
 		return
 	}
@@ -310,6 +317,7 @@ func (b *broker) onConnectDone(c actor.Context, m connectDone) {
 		b.store, b.ownStore = leasestore.NewMemory(), true
 	}
 	b.become(messages.BrokerState_BROKER_STATE_CONNECTED, b.connected)
+	b.follow(c)
 	for _, who := range waiting {
 		b.answerConnected(c, who)
 	}

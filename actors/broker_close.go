@@ -21,6 +21,7 @@ func (b *broker) shutdown(c actor.Context, timeout time.Duration) {
 		timeout = b.cfg.Timings.ShutdownTimeout
 	}
 	b.become(messages.BrokerState_BROKER_STATE_CLOSING, b.closingDown)
+	b.unfollow()
 	for _, who := range b.connecting {
 		answer(c.ActorSystem(), who.pid, notConnected(b.state), who.correlation)
 	}
@@ -131,6 +132,7 @@ func (b *broker) releaseAll() {
 // stopped is for a broker that is stopped by force: whoever waits gets an answer, and whoever asks while the children stop is told that it is
 // closed.
 func (b *broker) stopped(c actor.Context) {
+	b.unfollow()
 	e := notConnected(messages.BrokerState_BROKER_STATE_CLOSED)
 	for _, who := range b.connecting {
 		answer(c.ActorSystem(), who.pid, e, who.correlation)

@@ -11,6 +11,7 @@ import (
 func TestMain(m *testing.M) {
 	beFarSide()   // does not return in a process that was started to be the other node
 	beSoakChild() // likewise
+	beFarSubscriber()
 	goleak.VerifyTestMain(emulators.Main(runner{m}))
 }
 
