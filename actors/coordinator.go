@@ -328,8 +328,10 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 		co.onRetired(m)
 	case lastLook:
 		co.onLastLook(c, m)
+	case sweepSeen:
+		co.onSweepSeen(c, m)
 	case swept:
-		co.leave(c)
+		co.finishClose(c)
 	}
 }
 
