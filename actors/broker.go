@@ -54,6 +54,8 @@ type broker struct {
 	membership membership
 	cluster    inCluster
 
+	applications applications
+
 	subscriptions map[string]*subscription // by coordinator's actor id
 	publishers    map[string]*actor.PID    // by stream's spelling
 	status        gatherings
@@ -98,6 +100,7 @@ type brokerTimer uint8
 const (
 	timerBrokerStatus brokerTimer = iota
 	timerBrokerClose
+	timerApplication
 	timerBeat
 )
 
@@ -168,6 +171,8 @@ func (b *broker) onResult(c actor.Context, result any) {
 		b.onBeaten(c, m)
 	case memberRemoved:
 		b.onMemberRemoved(c, m)
+	case applicationLooked:
+		b.onApplicationLooked(c, m)
 	}
 }
 
@@ -256,6 +261,8 @@ func (b *broker) onTimer(c actor.Context, name brokerTimer) {
 		}
 	case timerBrokerClose:
 		b.onCloseDeadline(c)
+	case timerApplication:
+		b.onApplicationDue(c)
 	case timerBeat:
 		b.beat()
 	}
@@ -330,6 +337,10 @@ func (b *broker) answerConnected(c actor.Context, who asked) {
 }
 
 func (b *broker) onStatusRequest(c actor.Context, m *messages.StatusRequest) {
+	if m.GetApplication() && b.state == messages.BrokerState_BROKER_STATE_CONNECTED {
+		b.onApplicationStatus(c, m)
+		return
+	}
 	status := &messages.Status{State: b.state, OwnerId: b.owner}
 	children := make([]*actor.PID, 0, len(b.subscriptions)+len(b.publishers))
 	for _, s := range b.subscriptions {
@@ -349,6 +360,9 @@ func (b *broker) onStatusRequest(c actor.Context, m *messages.StatusRequest) {
 }
 
 func (b *broker) onStatus(c actor.Context, m *messages.Status) {
+	if b.onNodeStatus(c, m) {
+		return
+	}
 	b.status.got(c, m.GetCorrelation(), func(status *messages.Status) {
 		status.Subscriptions = append(status.Subscriptions, m.GetSubscriptions()...)
 		status.Publishers = append(status.Publishers, m.GetPublishers()...)

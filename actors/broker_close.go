@@ -88,6 +88,7 @@ func (b *broker) finishClose(c actor.Context) {
 	if b.state == messages.BrokerState_BROKER_STATE_CLOSED {
 		return
 	}
+	b.answerApplications(c)
 	b.status.expire(c) // no timer does it any more; children that have stopped answer nothing
 	b.timers.stop()
 	b.fx.stop()
@@ -145,6 +146,7 @@ func (b *broker) stopped(c actor.Context) {
 	for _, who := range b.closing.askers {
 		b.answerClosed(c, who)
 	}
+	b.answerApplications(c)
 	b.status.expire(c)
 	b.connecting, b.closing.askers = nil, nil
 	clear(b.subscriptions)

@@ -12,6 +12,7 @@ func TestMain(m *testing.M) {
 	beFarSide()   // does not return in a process that was started to be the other node
 	beSoakChild() // likewise
 	beFarSubscriber()
+	beClusterMember()
 	goleak.VerifyTestMain(emulators.Main(runner{m}))
 }
 
