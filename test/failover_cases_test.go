@@ -27,8 +27,9 @@ func (f *failoverRun) up(names ...string) {
 	for _, name := range names {
 		f.start(name, failoverSkews[name])
 	}
-	from := f.now()
 	f.balanced(failoverSoon, names...)
+	f.publish()
+	from := f.now()
 	f.await("every shard is read", failoverSoon, func(l *failover.Log) bool {
 		_, unread := l.AllRead(f.shards, failover.Span{From: from, To: f.now()})
 		return unread == 0
@@ -128,6 +129,7 @@ func failoverCold(f *failoverRun) []failoverFigure {
 		f.start(name, failoverSkews[name])
 	}
 	f.balanced(failoverSoon, all...)
+	f.publish()
 	f.pass(failoverCalm)
 	span := failover.Span{From: at, To: f.now()}
 	l := f.log()
