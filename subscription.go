@@ -79,6 +79,14 @@ func RetryBackoff(first time.Duration) StreamOption {
 	return func(d *messages.StreamDescriptor) { d.RetryBackoff = durationpb.New(first) }
 }
 
+// RedeliverAfter is how long a record delivered to an actor may stay unsettled, and nothing be settled that was read before it, until it is delivered
+// again: what is sent to another node can be lost on the way. Choose it longer than a record takes to be handled; zero is never. MaxAttempts does
+// not count these deliveries. Default 30 s for an actor on another node, never for one on this node. A HandlerFunc, which is always on this node, has
+// no use for it.
+func RedeliverAfter(d time.Duration) StreamOption {
+	return func(s *messages.StreamDescriptor) { s.RedeliverAfter = durationpb.New(d) }
+}
+
 // Policies of OnRecreated.
 const (
 	// FailOnRecreated ends the subscription, or does not open it, with an ErrStream. The default.
@@ -180,7 +188,7 @@ func (h Handler) attach(s *System, sub *Subscription, d *messages.StreamDescript
 	if h.Parallel <= 0 {
 		h.Parallel = defaultParallel
 	}
-	d.PerKeyOrder = true
+	d.PerKeyOrder, d.RedeliverAfter = true, nil
 	if d.BatchSize == nil {
 		d.BatchSize = new(int32(handlerBatch))
 	}

@@ -27,6 +27,7 @@ func (b *broker) onSubscribe(c actor.Context, m *messages.Subscribe) {
 		refuse(invalid(how.stream.spelling, "subscriber", "is missing, and so is a sender: nobody would receive the deliveries"))
 		return
 	}
+	how.redeliverAfter = redeliverAfter(how, m.GetStream(), isElsewhere(c.ActorSystem(), subscriber))
 	for _, s := range b.subscriptions {
 		if sameStream(s.spelling, how.stream) && s.consumer == how.consumer {
 			refuse(alreadyRead(how.stream.spelling))

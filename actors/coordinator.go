@@ -204,9 +204,13 @@ func (co *coordinator) Receive(c actor.Context) {
 			co.onTimer(c, m.name)
 		}
 	case *actor.Terminated:
-		c.Send(c.Self(), childGone{m.Who}) // not before its last words, which it overtakes
+		co.onTerminated(c, m)
 	case childGone:
 		co.onGone(c, m.who)
+	case subscriberLost:
+		co.onSubscriberLost(c)
+	case evicted:
+		co.onEvicted(m)
 	case *messages.StatusRequest:
 		co.onStatusRequest(c, m)
 	case readerStatus:
@@ -324,14 +328,17 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 		co.onRetired(m)
 	case lastLook:
 		co.onLastLook(c, m)
+	case sweepSeen:
+		co.onSweepSeen(c, m)
 	case swept:
-		co.leave(c)
+		co.finishClose(c)
 	}
 }
 
 func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 	switch name {
 	case timerList:
+		co.watchAgain(c)
 		co.listDue = true
 		co.list()
 	case timerGather:

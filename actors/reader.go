@@ -151,6 +151,7 @@ const (
 	timerRetry
 	timerDrain
 	timerConfirm
+	timerRedeliver
 )
 
 func readerProps(spec readerSpec, system *actor.ActorSystem) *actor.Props {
@@ -211,7 +212,7 @@ func (r *reader) newGeneration() {
 	r.spent = make(map[uint64]uint64)
 	r.fetch.abandon()
 	r.end = shardEnd{}
-	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm} {
+	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm, timerRedeliver} {
 		r.timers.cancel(t)
 	}
 	r.share.free()
@@ -322,6 +323,8 @@ func (r *reader) onTimer(c actor.Context, name readerTimer) {
 		r.onDrainDeadline(c)
 	case timerConfirm:
 		r.confirmEnd()
+	case timerRedeliver:
+		r.onRedeliverDue(c)
 	}
 }
 

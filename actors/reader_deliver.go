@@ -18,17 +18,15 @@ func (r *reader) deliver(c actor.Context) {
 		r.onTrustEnded(c)
 		return
 	}
+	r.window.clock(time.Now())
 	if r.how.batchSize == 0 {
 		r.deliverSingly(c)
-		return
-	}
-	for {
-		batch := r.nextBatch()
-		if len(batch) == 0 {
-			return
+	} else {
+		for batch := r.nextBatch(); len(batch) > 0; batch = r.nextBatch() {
+			c.Request(r.subscriber, &messages.DeliveryBatch{Deliveries: batch, MillisBehindLatest: r.fetch.lag})
 		}
-		c.Request(r.subscriber, &messages.DeliveryBatch{Deliveries: batch, MillisBehindLatest: r.fetch.lag})
 	}
+	r.armRedelivery()
 }
 
 // envelopeBlock bounds how many records' envelopes share a block of memory, and so how long one of them can hold the others.
@@ -73,13 +71,17 @@ func (r *reader) onSettle(c actor.Context, m *messages.Settle) {
 		r.log().Debug("late settlement ignored", slog.Uint64("generation", m.GetGeneration()))
 		return
 	}
-	now := time.Now()
+	now, resends := time.Now(), r.window.resends.limit
+	r.window.clock(now)
 	m.EachRange(func(first, last uint64) {
 		r.window.settle(first, last, m.GetOutcome(), func(attempt int32) time.Time {
 			return now.Add(r.retryPause(m.GetDelayMillis(), attempt))
 		})
 	})
 	r.afterSettled(c)
+	if r.window.resends.limit > resends {
+		r.redeliver(c)
+	}
 }
 
 func (r *reader) retryPause(millis int64, attempt int32) time.Duration {

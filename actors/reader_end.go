@@ -213,7 +213,7 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 	r.drain.draining, r.drain.discard, r.drain.to = true, m.discard, m.to
 	r.lease.offerDue = m.to != ""
 	r.fetch.abandon()
-	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm} {
+	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm, timerRedeliver} {
 		r.timers.cancel(t)
 	}
 	if r.seek != nil {

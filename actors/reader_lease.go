@@ -154,18 +154,8 @@ func (r *reader) writeLease() {
 			done.lease, done.err = store.Move(ctx, lease, to, number)
 		case opOffer:
 			done.lease, done.err = store.Offer(ctx, lease, next)
-		case opHand:
-			done.lease, done.err = store.Acquire(ctx, lease, next)
-			if done.err != nil {
-				done.lease, done.err = leasestore.Confirm(ctx, store, lease, next, done.err)
-			}
-			return done
-		case opRelease:
-			done.lease, done.err = store.Release(ctx, lease)
-			if done.err != nil {
-				done.lease, done.err = leasestore.ConfirmRelease(ctx, store, lease, done.err)
-			}
-			return done
+		case opHand, opRelease:
+			return giveAway(ctx, store, lease, op, next)
 		case opAcquire:
 		}
 		if done.err != nil {
@@ -176,6 +166,29 @@ func (r *reader) writeLease() {
 		}
 		return done
 	})
+}
+
+// giveAway makes another the owner of a lease, or nobody.
+func giveAway(ctx context.Context, store leasestore.Store, lease leasestore.Lease, op leaseOp, to string) leaseWritten {
+	done := leaseWritten{op: op, started: time.Now()}
+	if op == opHand {
+		if done.lease, done.err = store.Acquire(ctx, lease, to); done.err != nil {
+			done.lease, done.err = leasestore.Confirm(ctx, store, lease, to, done.err)
+		}
+	} else if done.lease, done.err = store.Release(ctx, lease); done.err != nil {
+		done.lease, done.err = leasestore.ConfirmRelease(ctx, store, lease, done.err)
+	}
+	if !errors.Is(done.err, leasestore.ErrFenced) {
+		return done
+	}
+	// If that was an earlier write of ours, whose outcome is unknown, the lease is ours still, and has yet to be given away.
+	switch row, err := leasestore.Confirm(ctx, store, lease, lease.Owner, done.err); {
+	case err == nil:
+		return leaseWritten{op: opRenew, lease: row, started: done.started, confirmed: true}
+	case !errors.Is(err, leasestore.ErrFenced):
+		done.err = err
+	}
+	return done
 }
 
 // leaseTimeout leaves room for a second try within the ttl.

@@ -53,12 +53,11 @@ func TestANodeDiesInAHandover(t *testing.T) {
 					cr.works(work)
 					cr.pass(time.Second)
 					died := make(chan time.Time, 1)
-					cr.ledger.onReply(func(c storeCall) error {
+					cr.ledger.onDone(func(c storeCall) {
 						if len(died) == 0 && at.when(c) {
 							cr.all[at.dies].process.kill()
 							died <- time.Now()
 						}
-						return nil
 					})
 					cr.spawn("new")
 					cr.me.Request(cr.all["new"].broker, subscribeTo(testStream, cr.sub))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,17 +19,19 @@ type storeCall struct {
 	op    string
 	lease leasestore.Lease // as the caller last saw it
 	to    string           // the new owner of an acquire, the next one of an offer
+	mark  leasestore.Checkpoint
 	after leasestore.Lease // as it is by now
 }
 
-// tapStore shows every call to a test. before may hold it up, refuse it, or change its context; after may lose the reply of one that was
-// done. log keeps the writes of leases that were done.
+// around is what a test does with a call of a store: do carries it out, now, later or never. What it returns is what the caller is told.
+type around func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error
+
+// tapStore shows every call to a test, and keeps the writes of leases that were done.
 type tapStore struct {
 	leasestore.Store
 
 	mu     sync.Mutex
-	before func(ctx context.Context, c storeCall) (context.Context, error)
-	after  func(c storeCall) error
+	around around
 	log    []storeCall
 	count  map[string]int // calls begun, by op
 }
@@ -38,16 +41,21 @@ func tapped(s *tapStore) func(*Config) {
 	return func(c *Config) { s.Store, c.Store = c.Store, s }
 }
 
-func (s *tapStore) onCall(before func(ctx context.Context, c storeCall) (context.Context, error)) {
+func (s *tapStore) onCall(a around) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.before = before
+	s.around = a
 }
 
-func (s *tapStore) onReply(after func(c storeCall) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.after = after
+// onDone shows calls that were done.
+func (s *tapStore) onDone(see func(c storeCall)) {
+	s.onCall(func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error {
+		err := do(ctx)
+		if err == nil {
+			see(c)
+		}
+		return err
+	})
 }
 
 // done are the writes of leases so far, in order.
@@ -63,39 +71,43 @@ func (s *tapStore) calls(op string) int {
 	return s.count[op]
 }
 
-// tap is a call on its way through s; write says that its result is a lease to be logged.
-func tap[T any](ctx context.Context, s *tapStore, c storeCall, call func(ctx context.Context) (T, error)) (T, error) {
-	var none T
+// begin counts a call, and says what is done with it.
+func (s *tapStore) begin(op string) around {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.count == nil {
 		s.count = make(map[string]int)
 	}
-	s.count[c.op]++
-	before := s.before
-	s.mu.Unlock()
-	if before != nil {
-		var err error
-		if ctx, err = before(ctx, c); err != nil {
-			return none, err
+	s.count[op]++
+	return s.around
+}
+
+// tap is a call on its way through s.
+func tap[T any](ctx context.Context, s *tapStore, c storeCall, call func(ctx context.Context) (T, error)) (T, error) {
+	var result, none T
+	do := func(ctx context.Context) error {
+		r, err := call(ctx)
+		if err != nil {
+			return err
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		result = r
+		if after, isLease := any(r).(leasestore.Lease); isLease && c.op != "get" {
+			c.at, c.after = time.Now(), after
+			s.log = append(s.log, c)
+		}
+		return nil
 	}
-	result, err := call(ctx)
-	if err != nil {
+	how := s.begin(c.op)
+	if how == nil {
+		how = func(ctx context.Context, _ storeCall, do func(ctx context.Context) error) error { return do(ctx) }
+	}
+	if err := how(ctx, c, do); err != nil {
 		return none, err
 	}
-	c.at = time.Now()
 	s.mu.Lock()
-	if after, isLease := any(result).(leasestore.Lease); isLease && c.op != "get" {
-		c.after = after
-		s.log = append(s.log, c)
-	}
-	after := s.after
-	s.mu.Unlock()
-	if after != nil {
-		if err := after(c); err != nil {
-			return none, err
-		}
-	}
+	defer s.mu.Unlock()
 	return result, nil
 }
 
@@ -127,7 +139,7 @@ func (s *tapStore) Renew(ctx context.Context, l leasestore.Lease) (leasestore.Le
 }
 
 func (s *tapStore) Checkpoint(ctx context.Context, l leasestore.Lease, to leasestore.Checkpoint) (leasestore.Lease, error) {
-	c := storeCall{op: "checkpoint", lease: l}
+	c := storeCall{op: "checkpoint", lease: l, mark: to}
 	return tap(ctx, s, c, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Checkpoint(ctx, l, to) })
 }
 
@@ -162,21 +174,24 @@ type process struct {
 	w    *world
 	dead atomic.Bool
 	tap  tapStore
+
+	hold atomic.Pointer[func(op string)] // waits before a call of the service, if it is to
 }
 
 // install makes a node run in the process.
 func (p *process) install(c *Config) {
 	tapped(&p.tap)(c)
-	p.tap.onCall(func(ctx context.Context, _ storeCall) (context.Context, error) {
+	p.tap.onCall(func(ctx context.Context, _ storeCall, do func(ctx context.Context) error) error {
+		if p.isShut() {
+			ctx = context.WithoutCancel(ctx) // it is on its way when the process stops
+		}
 		p.pass()
 		if p.dead.Load() {
-			return ctx, errDead
+			return errDead
 		}
-		return context.WithoutCancel(ctx), nil // it was on its way when the process stopped
-	})
-	p.tap.onReply(func(storeCall) error {
+		err := do(ctx)
 		p.pass()
-		return nil
+		return err
 	})
 	before := c.intercept
 	c.intercept = func(r role, message any) {
@@ -190,9 +205,19 @@ func (p *process) install(c *Config) {
 		if p.dead.Load() {
 			panic(errDead)
 		}
+		if hold := p.hold.Load(); hold != nil {
+			_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+			(*hold)(op)
+		}
 		p.w.serve(rw, r)
 		p.pass()
 	}))
+}
+
+func (p *process) isShut() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed != nil
 }
 
 // kill ends the process without a word. bury lets go of what still waits in it.

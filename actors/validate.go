@@ -100,6 +100,7 @@ type reading struct {
 	retryBackoff       time.Duration
 	pollInterval       time.Duration
 	checkpointInterval time.Duration
+	redeliverAfter     time.Duration // 0: never
 }
 
 const (
@@ -186,6 +187,7 @@ func checkDurations(name string, d *messages.StreamDescriptor, r *reading) *Erro
 		{"retry_backoff", d.GetRetryBackoff(), &r.retryBackoff},
 		{"poll_interval", d.GetPollInterval(), &r.pollInterval},
 		{"checkpoint_interval", d.GetCheckpointInterval(), &r.checkpointInterval},
+		{"redeliver_after", d.GetRedeliverAfter(), &r.redeliverAfter},
 	} {
 		if f.value == nil {
 			continue

@@ -30,6 +30,10 @@ type window struct {
 	outBytes int
 	held     int // bytes of all entries
 	settled  int64
+
+	now     time.Duration // since the window began; told by clock
+	begun   time.Time
+	resends resends
 }
 
 type entryState uint8
@@ -49,11 +53,13 @@ type entry struct {
 	position leasestore.Checkpoint
 	state    entryState
 	attempt  int32
+	lost     int32         // attempts that were not settled in time, and so have been repeated
+	at       time.Duration // when it was last delivered or, once it was settled, when that was
 	bytes    int
 }
 
 func newWindow(maxRecords, maxBytes int, perKeyOrder bool) *window {
-	w := &window{maxRecords: maxRecords, maxBytes: maxBytes, perKeyOrder: perKeyOrder}
+	w := &window{maxRecords: maxRecords, maxBytes: maxBytes, perKeyOrder: perKeyOrder, resends: resends{limit: 1}}
 	w.entries.first = 1
 	if perKeyOrder {
 		w.keys = make(map[string][]uint64)
@@ -132,6 +138,7 @@ func (w *window) next() *messages.Delivery {
 	w.popReady()
 	e.state = entryOut
 	e.attempt++
+	e.at = w.now
 	w.out++
 	w.outBytes += e.bytes
 	return e.deliver()
@@ -177,9 +184,10 @@ func (w *window) settle(first, last uint64, outcome messages.Outcome, retryAt fu
 		changed++
 		w.out--
 		w.outBytes -= e.bytes
+		w.noteAnswer(e)
 		if outcome == messages.Outcome_OUTCOME_RETRY {
 			e.state = entryWaiting
-			heap.Push(&w.retries, retry{id: id, at: retryAt(e.attempt)})
+			heap.Push(&w.retries, retry{id: id, at: retryAt(e.answered())})
 			continue
 		}
 		w.finish(e)
@@ -216,6 +224,7 @@ func (w *window) advance() {
 			return
 		}
 		w.watermark = e.position
+		w.noteLeft(e)
 		w.entries.pop()
 	}
 }
@@ -226,7 +235,7 @@ func (w *window) dueRetries(now time.Time, maxAttempts int32) (spent []*messages
 	for len(w.retries) > 0 && !w.retries[0].at.After(now) {
 		r, _ := heap.Pop(&w.retries).(retry)
 		e := w.entries.at(r.id)
-		if maxAttempts > 0 && e.attempt >= maxAttempts {
+		if maxAttempts > 0 && e.answered() >= maxAttempts {
 			e.state = entrySpent
 			spent = append(spent, e.deliver())
 			continue

@@ -23,6 +23,10 @@ type windowModel struct {
 	records []*modelRecord // id 1 first
 	ready   []uint64
 	sealed  bool // giveUpUndelivered was called
+
+	now     time.Time
+	resends int // how many may come again at once
+	luck    bool
 }
 
 type modelRecord struct {
@@ -33,6 +37,9 @@ type modelRecord struct {
 	state    entryState
 	attempt  int32
 	retryAt  time.Time
+
+	lost           int32
+	sent, answered time.Time
 }
 
 func (m *windowModel) of(id uint64) *modelRecord { return m.records[id-1] }
@@ -96,7 +103,7 @@ func (m *windowModel) next() *modelRecord {
 		return nil
 	}
 	m.ready = m.ready[1:]
-	r.state = entryOut
+	r.state, r.sent = entryOut, m.now
 	r.attempt++
 	return r
 }
@@ -110,8 +117,12 @@ func (m *windowModel) settle(first, last uint64, outcome messages.Outcome, retry
 			continue
 		}
 		changed++
+		r.answered = m.now
+		if r.lost > 0 {
+			m.resends, m.luck = m.resends+1, true
+		}
 		if outcome == messages.Outcome_OUTCOME_RETRY {
-			r.state, r.retryAt = entryWaiting, retryAt(r.attempt)
+			r.state, r.retryAt = entryWaiting, retryAt(r.attempt-r.lost)
 			continue
 		}
 		m.finish(r)
@@ -142,7 +153,7 @@ func (m *windowModel) dueRetries(now time.Time, maxAttempts int32) (spent []uint
 	}
 	slices.SortStableFunc(due, func(a, b *modelRecord) int { return a.retryAt.Compare(b.retryAt) })
 	for _, r := range due {
-		if maxAttempts > 0 && r.attempt >= maxAttempts {
+		if maxAttempts > 0 && r.attempt-r.lost >= maxAttempts {
 			r.state = entrySpent
 			spent = append(spent, r.id)
 			continue
@@ -160,6 +171,35 @@ func (m *windowModel) nextRetry() (at time.Time, ok bool) {
 		}
 	}
 	return at, ok
+}
+
+// overdue are the records that are to come again.
+func (m *windowModel) overdue(after time.Duration) (ids []uint64) {
+	if !m.luck {
+		m.resends = 1
+	}
+	m.luck = false
+	var due []*modelRecord
+	for i, r := range m.records {
+		since := r.sent
+		for _, before := range m.records[:i] {
+			if before.lost == 0 && slices.Contains([]entryState{entrySettled, entryWaiting, entrySpent}, before.state) && before.answered.After(since) {
+				since = before.answered
+			}
+		}
+		if r.state == entryOut && m.now.Sub(since) >= after {
+			due = append(due, r)
+		}
+	}
+	for lost := int32(0); len(ids) < min(len(due), m.resends); lost++ {
+		for _, r := range due {
+			if r.lost == lost && r.sent.Before(m.now) && len(ids) < m.resends {
+				r.lost, r.attempt, r.sent = r.lost+1, r.attempt+1, m.now
+				ids = append(ids, r.id)
+			}
+		}
+	}
+	return ids
 }
 
 // prefix is how many records are settled without a gap.
@@ -187,13 +227,39 @@ func newWindowMachine(t *rapid.T) *windowMachine {
 	maxRecords := rapid.IntRange(1, 40).Draw(t, "maxRecords")
 	maxBytes := rapid.IntRange(1, 120).Draw(t, "maxBytes")
 	perKeyOrder := rapid.Bool().Draw(t, "perKeyOrder")
-	return &windowMachine{
-		w: newWindow(maxRecords, maxBytes, perKeyOrder),
-		m: &windowModel{maxRecords: maxRecords, maxBytes: maxBytes, perKeyOrder: perKeyOrder},
-		// Any instant: the window knows no clock.
-		now: time.Unix(1_700_000_000, 0), sent: make(map[*messages.Delivery]*messages.Delivery),
-		ids: rapid.OneOf(rapid.Uint64Range(0, 60), rapid.Just(uint64(math.MaxUint64)), rapid.Uint64()),
+	s := &windowMachine{
+		w:    newWindow(maxRecords, maxBytes, perKeyOrder),
+		m:    &windowModel{maxRecords: maxRecords, maxBytes: maxBytes, perKeyOrder: perKeyOrder},
+		sent: make(map[*messages.Delivery]*messages.Delivery),
+		ids:  rapid.OneOf(rapid.Uint64Range(0, 60), rapid.Just(uint64(math.MaxUint64)), rapid.Uint64()),
 	}
+	s.clock(time.Unix(1_700_000_000, 0)) // any instant: the window knows no clock
+	return s
+}
+
+func (s *windowMachine) clock(now time.Time) {
+	s.now, s.m.now = now, now
+	s.w.clock(now)
+}
+
+// redeliver looks for what may have been lost.
+func (s *windowMachine) redeliver(t *rapid.T) {
+	if s.m.sealed {
+		t.Skip("nothing is delivered any more")
+	}
+	after := time.Duration(rapid.IntRange(1, 9000).Draw(t, "after ms")) * time.Millisecond
+	want := s.m.overdue(after)
+	s.w.newRound()
+	again, next := s.w.overdue(after)
+	require.Positive(t, next)
+	require.LessOrEqual(t, next, after)
+	var got []uint64
+	for _, d := range again {
+		require.Equal(t, s.m.of(d.GetDeliveryId()).attempt, d.GetAttempt())
+		s.sent[d], _ = proto.Clone(d).(*messages.Delivery)
+		got = append(got, d.GetDeliveryId())
+	}
+	require.Equal(t, want, got)
 }
 
 func (s *windowMachine) add(t *rapid.T) {
@@ -272,7 +338,7 @@ func (s *windowMachine) pass(t *rapid.T) {
 	if s.m.sealed {
 		t.Skip("nothing is retried any more")
 	}
-	s.now = s.now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond)
+	s.clock(s.now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond))
 	limit := rapid.Int32Range(0, 3).Draw(t, "maxAttempts")
 	want := s.m.dueRetries(s.now, limit)
 	var got []uint64
@@ -370,7 +436,7 @@ func TestWindowIsItsModel(t *testing.T) {
 		s := newWindowMachine(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"add": s.add, "deliver": s.deliver, "deliver more": s.deliver, "settle": s.settle, "settle more": s.settle,
-			"time passes": s.pass, "spent settled": s.settleSpent, "spent again": s.respend, "give up": s.giveUp, "": s.check,
+			"time passes": s.pass, "redeliver": s.redeliver, "spent settled": s.settleSpent, "spent again": s.respend, "give up": s.giveUp, "": s.check,
 		})
 		if !s.m.sealed {
 			s.finish(t)

@@ -279,7 +279,8 @@ type StreamDescriptor struct {
 	// At most one unsettled record of a partition key is out at a time, in order; other keys flow. Default false: the order is
 	// the shard's, and a retried record comes again after later ones.
 	PerKeyOrder bool `protobuf:"varint,7,opt,name=per_key_order,json=perKeyOrder,proto3" json:"per_key_order,omitempty"`
-	// Deliver a record at most so often; then it goes to dead_letter, if given, and is dropped. 0: no bound.
+	// Deliver a record at most so often; then it goes to dead_letter, if given, and is dropped. 0: no bound. Deliveries that came again because
+	// they were not settled (redeliver_after) do not count: nobody says that they were handled in vain.
 	MaxAttempts int32 `protobuf:"varint,8,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	// The stream that records which have spent their attempts are published to.
 	DeadLetter string `protobuf:"bytes,9,opt,name=dead_letter,json=deadLetter,proto3" json:"dead_letter,omitempty"`
@@ -298,9 +299,14 @@ type StreamDescriptor struct {
 	// What to do when the stream was deleted and created again under its name since its leases were written. Default: fail.
 	OnRecreated OnRecreated `protobuf:"varint,16,opt,name=on_recreated,json=onRecreated,proto3,enum=messages.v1.OnRecreated" json:"on_recreated,omitempty"`
 	// What to do with user records of aggregated records whose hash key lies outside the shard. Default: deliver.
-	StrayRecords  StrayRecords `protobuf:"varint,17,opt,name=stray_records,json=strayRecords,proto3,enum=messages.v1.StrayRecords" json:"stray_records,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	StrayRecords StrayRecords `protobuf:"varint,17,opt,name=stray_records,json=strayRecords,proto3,enum=messages.v1.StrayRecords" json:"stray_records,omitempty"`
+	// How long a delivery may stay unsettled, and nothing be settled that was read before it, until it is delivered again with attempt one higher: what is
+	// sent to another node can be lost on the way. At first only one such record of a shard comes again; when that is settled, more follow. A settlement of
+	// any of a record's deliveries counts. Choose it longer than a record takes to be handled. Zero: never. Default: 30 s for a
+	// subscriber on another node, never for one on this node.
+	RedeliverAfter *durationpb.Duration `protobuf:"bytes,18,opt,name=redeliver_after,json=redeliverAfter,proto3" json:"redeliver_after,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *StreamDescriptor) Reset() {
@@ -450,6 +456,13 @@ func (x *StreamDescriptor) GetStrayRecords() StrayRecords {
 		return x.StrayRecords
 	}
 	return StrayRecords_STRAY_RECORDS_UNSPECIFIED
+}
+
+func (x *StreamDescriptor) GetRedeliverAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RedeliverAfter
+	}
+	return nil
 }
 
 // Position is a place in a stream.
@@ -1148,7 +1161,7 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"subscriber\x18\x02 \x01(\v2\n" +
 	".actor.PIDR\n" +
 	"subscriber\x12 \n" +
-	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\xfd\x06\n" +
+	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\xc1\a\n" +
 	"\x10StreamDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\bstart_at\x18\x02 \x01(\v2\x15.messages.v1.PositionR\astartAt\x12/\n" +
@@ -1169,7 +1182,8 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"\rconsumer_name\x18\x0e \x01(\tR\fconsumerName\x121\n" +
 	"\bordering\x18\x0f \x01(\x0e2\x15.messages.v1.OrderingR\bordering\x12;\n" +
 	"\fon_recreated\x18\x10 \x01(\x0e2\x18.messages.v1.OnRecreatedR\vonRecreated\x12>\n" +
-	"\rstray_records\x18\x11 \x01(\x0e2\x19.messages.v1.StrayRecordsR\fstrayRecordsB\x14\n" +
+	"\rstray_records\x18\x11 \x01(\x0e2\x19.messages.v1.StrayRecordsR\fstrayRecords\x12B\n" +
+	"\x0fredeliver_after\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x0eredeliverAfterB\x14\n" +
 	"\x12_create_if_missingB\r\n" +
 	"\v_batch_sizeB\x11\n" +
 	"\x0f_window_recordsB\x0f\n" +
@@ -1277,20 +1291,21 @@ var file_messages_subscription_proto_depIdxs = []int32{
 	2,  // 6: messages.v1.StreamDescriptor.ordering:type_name -> messages.v1.Ordering
 	0,  // 7: messages.v1.StreamDescriptor.on_recreated:type_name -> messages.v1.OnRecreated
 	1,  // 8: messages.v1.StreamDescriptor.stray_records:type_name -> messages.v1.StrayRecords
-	6,  // 9: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
-	7,  // 10: messages.v1.Position.latest:type_name -> messages.v1.Latest
-	8,  // 11: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
-	9,  // 12: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
-	16, // 13: messages.v1.Subscribed.subscription:type_name -> actor.PID
-	16, // 14: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
-	18, // 15: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
-	17, // 16: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
-	5,  // 17: messages.v1.Seek.to:type_name -> messages.v1.Position
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	17, // 9: messages.v1.StreamDescriptor.redeliver_after:type_name -> google.protobuf.Duration
+	6,  // 10: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
+	7,  // 11: messages.v1.Position.latest:type_name -> messages.v1.Latest
+	8,  // 12: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
+	9,  // 13: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
+	16, // 14: messages.v1.Subscribed.subscription:type_name -> actor.PID
+	16, // 15: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
+	18, // 16: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
+	17, // 17: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
+	5,  // 18: messages.v1.Seek.to:type_name -> messages.v1.Position
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_messages_subscription_proto_init() }

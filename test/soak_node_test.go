@@ -180,13 +180,13 @@ func (c *soakChild) mood(record string, attempt int) (slow time.Duration, fail, 
 	sum := h.Sum64()
 	sum ^= sum >> 29
 	switch pick := sum * 0xbf58476d1ce4e5b9 >> 40 % 1000; {
-	case pick < 5:
+	case pick < 20:
 		slow = time.Duration(300+sum%900) * time.Millisecond
-	case pick < 60:
+	case pick < 70:
 		slow = time.Duration(1+sum%30) * time.Millisecond
-	case pick < 90:
+	case pick < 95:
 		fail = true
-	case pick < 100:
+	case pick < 105:
 		fail, panics = true, true
 	}
 	return slow, fail, panics

@@ -45,7 +45,7 @@ func newClient(t *testing.T, endpoint string) *sdk.Client {
 
 func newStore(t *testing.T, client dynamodb.API, table string, options ...dynamodb.Option) *dynamodb.Store {
 	t.Helper()
-	options = append([]dynamodb.Option{dynamodb.Gather(0), dynamodb.Logger(slog.New(slog.DiscardHandler))}, options...)
+	options = append([]dynamodb.Option{dynamodb.Gather(0), dynamodb.Hasty(), dynamodb.Logger(slog.New(slog.DiscardHandler))}, options...)
 	s, err := dynamodb.New(client, table, options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })

@@ -41,19 +41,18 @@ func (k kcl) write(key string, condition expected, changes row) bool {
 	_, err := k.client.UpdateItem(k.t.Context(), &sdk.UpdateItemInput{
 		TableName: &k.table, Key: row{"leaseKey": S(key)}, Expected: condition, AttributeUpdates: updates,
 	})
-	var refused *types.ConditionalCheckFailedException
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
 		return false
 	}
 	require.NoError(k.t, err)
 	return true
 }
 
-// startHandoff is a leader's: the counter stays.
-func (k kcl) startHandoff(key, from, to string) bool {
+// startHandoff is a leader's, to a worker: the counter stays.
+func (k kcl) startHandoff(key, from string) bool {
 	k.t.Helper()
 	return k.write(key, expected{"leaseOwner": is(S(from)), "checkpointOwner": is(nil), "leaseKey": is(S(key))},
-		row{"leaseOwner": S(to), "checkpointOwner": S(from)})
+		row{"leaseOwner": S(worker), "checkpointOwner": S(from)})
 }
 
 // assign is a leader's, by force or of a free lease, and the former owner's, who ends a handoff.
@@ -75,7 +74,7 @@ func TestHandoffThatAKCLLeaderStarts(t *testing.T) {
 	k := kcl{newRaw(t)}
 	s := k.store()
 	lease := acquire(t, s, "0", leasestore.Lease{Checkpoint: leasestore.TrimHorizon()})
-	require.True(t, k.startHandoff(key0, "a", worker))
+	require.True(t, k.startHandoff(key0, "a"))
 
 	renewed, err := s.Renew(t.Context(), lease)
 	require.NoError(t, err, "the owner is not fenced by it")
@@ -112,7 +111,7 @@ func TestHandoffThatBeginsBeforeAWrite(t *testing.T) {
 		k := kcl{newRaw(t)}
 		s := k.store()
 		lease := acquire(t, s, "0", leasestore.Lease{})
-		require.True(t, k.startHandoff(key0, "a", worker))
+		require.True(t, k.startHandoff(key0, "a"))
 		got, err := do(s, lease)
 		require.NoError(t, err, name)
 		require.Equal(t, "a", got.Owner, name)
@@ -129,7 +128,7 @@ func TestHandoffThatBeginsBeforeAWrite(t *testing.T) {
 		k := kcl{newRaw(t)}
 		s := k.store()
 		lease := acquire(t, s, "0", leasestore.Lease{})
-		require.True(t, k.startHandoff(key0, "a", worker))
+		require.True(t, k.startHandoff(key0, "a"))
 		got, err := do(s, lease)
 		require.NoError(t, err, name)
 		require.Empty(t, got.Next, name)
@@ -145,7 +144,7 @@ func TestOfferThatAKCLLeaderEnds(t *testing.T) {
 	lease := acquire(t, s, "0", leasestore.Lease{})
 	offered, err := s.Offer(t.Context(), lease, "b")
 	require.NoError(t, err)
-	require.False(t, k.startHandoff(key0, "b", worker), "a lease that is handed over can not be handed over")
+	require.False(t, k.startHandoff(key0, "b"), "a lease that is handed over can not be handed over")
 	require.False(t, k.renew(key0, "1", "2"), "no worker may renew it either")
 	require.True(t, k.assign(key0, S("b"), S("a"), "b"))
 	for name, err := range map[string]error{

@@ -21,6 +21,7 @@ type config struct {
 	eventual    bool
 	log         *slog.Logger
 	gather      time.Duration
+	firstLook   time.Duration
 }
 
 // Application puts the name before all keys, so that several applications share a table and see nothing of each other. Without it the keys are

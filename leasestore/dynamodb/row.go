@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ func decodeLease(i item) (leaseRow, error) {
 		d.err = fmt.Errorf("%s is %q, not %s", attrEntity, entity, entityLease)
 	case i[attrCounter] == nil:
 		d.err = errors.New("it has no " + attrCounter)
-	case row.lease.Counter < 0:
+	case row.lease.Counter < 0, row.lease.Counter == math.MaxInt64:
 		d.err = fmt.Errorf("%s is %d", attrCounter, row.lease.Counter)
 	}
 	row.lease.Counter++

@@ -58,7 +58,7 @@ var (
 
 // New returns a Store in table, a table's name or ARN. It does no I/O: the first call makes sure of the table.
 func New(client API, table string, options ...Option) (*Store, error) {
-	c := config{log: slog.Default(), gather: gatherTime}
+	c := config{log: slog.Default(), gather: gatherTime, firstLook: firstLook}
 	for _, option := range options {
 		option(&c)
 	}

@@ -131,7 +131,7 @@ func (s *Store) createTable(ctx context.Context) error {
 // awaitTable waits until a table that somebody created can be used.
 func (s *Store) awaitTable(ctx context.Context) error {
 	waiter := sdk.NewTableExistsWaiter(s.client, func(o *sdk.TableExistsWaiterOptions) {
-		o.MinDelay, o.MaxDelay = firstLook, lastLook
+		o.MinDelay, o.MaxDelay = s.config.firstLook, max(s.config.firstLook, lastLook)
 	})
 	out, err := waiter.WaitForOutput(ctx, &sdk.DescribeTableInput{TableName: &s.table}, longestWait)
 	if err != nil {

@@ -1,0 +1,202 @@
+//go:build unix
+
+package test
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/protokinesis/protokinesis/test/failover"
+)
+
+// The nodes of all cases, and by how much their clocks are wrong.
+var failoverSkews = map[string]time.Duration{"n1": time.Hour, "n2": -time.Hour, "n3": 0, "n4": 30 * time.Minute, "n5": -30 * time.Minute}
+
+// Limits of what is waited for; what must be faster is said by the table.
+const (
+	failoverSoon = time.Minute
+	// failoverCalm is how long a picture has to stay as it is, to count.
+	failoverCalm = 5 * time.Second
+)
+
+// up starts nodes and waits until they share all shards and every shard is read.
+func (f *failoverRun) up(names ...string) {
+	f.t.Helper()
+	for _, name := range names {
+		f.start(name, failoverSkews[name])
+	}
+	f.balanced(failoverSoon, names...)
+	f.publish()
+	from := f.now()
+	f.await("every shard is read", failoverSoon, func(l *failover.Log) bool {
+		_, unread := l.AllRead(f.shards, failover.Span{From: from, To: f.now()})
+		return unread == 0
+	})
+	f.pass(failoverCalm)
+}
+
+// readAgain waits until others read the shards that a node had at a time, and returns how long it took.
+func (f *failoverRun) readAgain(node string, at time.Duration) time.Duration {
+	f.t.Helper()
+	f.await("its shards are read again", failoverSoon, func(l *failover.Log) bool {
+		_, missing := l.ReadAgain(node, failover.Span{From: at, To: f.now()})
+		return len(missing) == 0
+	})
+	took, _ := f.log().ReadAgain(node, failover.Span{From: at, To: f.now()})
+	return took
+}
+
+// failoverKill: one of three nodes is killed.
+func failoverKill(f *failoverRun) []failoverFigure {
+	f.up("n1", "n2", "n3")
+	n2 := f.nodes["n2"]
+	at := f.now()
+	n2.signal(syscall.SIGKILL)
+	<-n2.exit
+	unsettled := f.log().Unsettled("n2", f.now())
+	took := f.readAgain("n2", at)
+	f.balanced(failoverSoon, "n1", "n3")
+	report := f.finish()
+	assert.LessOrEqual(f.t, report.Duplicates, unsettled, "duplicates")
+	assert.Equal(f.t, f.shards/3, report.Takeovers, "leases that were taken")
+	return []failoverFigure{
+		seconds("every shard read again", took, failoverTTL+3*time.Second),
+		count("records that came twice", report.Duplicates, unsettled),
+	}
+}
+
+// failoverLeave: one of three nodes is told to leave.
+func failoverLeave(must time.Duration) func(f *failoverRun) []failoverFigure {
+	return func(f *failoverRun) []failoverFigure {
+		f.up("n1", "n2", "n3")
+		n2 := f.nodes["n2"]
+		at := f.now()
+		n2.signal(syscall.SIGTERM)
+		took := f.readAgain("n2", at)
+		n2.left()
+		left := f.now() - at
+		f.balanced(failoverSoon, "n1", "n3")
+		f.pass(failoverCalm)
+		span := failover.Span{From: at, To: f.now()}
+		moves := len(f.log().Moves(span))
+		report := f.finish()
+		assert.Zero(f.t, report.Duplicates, "duplicates")
+		assert.Zero(f.t, report.Takeovers, "leases that were taken")
+		assert.Equal(f.t, f.shards/3, moves, "moves")
+		return []failoverFigure{
+			seconds("every shard read again", took, must),
+			seconds("the node has ended", left, 0),
+			count("records that came twice", report.Duplicates, 0),
+		}
+	}
+}
+
+// failoverJoin: a fourth node joins three.
+func failoverJoin(must time.Duration) func(f *failoverRun) []failoverFigure {
+	return func(f *failoverRun) []failoverFigure {
+		f.up("n1", "n2", "n3")
+		at := f.now()
+		f.start("n4", failoverSkews["n4"])
+		all := []string{"n1", "n2", "n3", "n4"}
+		f.balanced(failoverSoon, all...)
+		f.pass(failoverCalm)
+		span := failover.Span{From: at, To: f.now()}
+		l := f.log()
+		took, ok := l.Balanced(all, f.shards, span)
+		assert.True(f.t, ok, "it stays as it is")
+		moves := len(l.Moves(span))
+		gap, _ := l.Gap(span)
+		report := f.finish()
+		assert.Zero(f.t, report.Duplicates, "duplicates")
+		assert.Zero(f.t, report.Takeovers, "leases that were taken")
+		assert.Equal(f.t, f.shards/4, moves, "moves")
+		return []failoverFigure{
+			seconds("spread at most 1", took, must),
+			count("moves", moves, f.shards/4),
+			seconds("a shard unread", gap, 2*time.Second),
+			count("records that came twice", report.Duplicates, 0),
+		}
+	}
+}
+
+// failoverCold: five nodes start at the same time.
+func failoverCold(f *failoverRun) []failoverFigure {
+	all := []string{"n1", "n2", "n3", "n4", "n5"}
+	at := f.now()
+	for _, name := range all {
+		f.start(name, failoverSkews[name])
+	}
+	f.balanced(failoverSoon, all...)
+	f.publish()
+	f.pass(failoverCalm)
+	span := failover.Span{From: at, To: f.now()}
+	l := f.log()
+	took, ok := l.Balanced(all, f.shards, span)
+	assert.True(f.t, ok, "it stays as it is")
+	changes := l.Takes(span)
+	report := f.finish()
+	assert.Zero(f.t, report.Duplicates, "duplicates")
+	assert.LessOrEqual(f.t, changes, f.shards+5, "leases that were taken")
+	return []failoverFigure{
+		seconds("spread at most 1", took, 15*time.Second),
+		count("leases taken", changes, f.shards+5),
+		count("records that came twice", report.Duplicates, 0),
+	}
+}
+
+// failoverStop: one of three nodes stands still for 30 s.
+func failoverStop(f *failoverRun) []failoverFigure {
+	f.up("n1", "n2", "n3")
+	n2 := f.nodes["n2"]
+	stopped := f.now()
+	n2.signal(syscall.SIGSTOP)
+	unsettled := f.log().Unsettled("n2", f.now())
+	took := f.readAgain("n2", stopped)
+	f.pass(time.Until(f.began.Add(stopped + 30*time.Second)))
+	f.balanced(failoverSoon, "n1", "n3")
+	continued := f.now()
+	n2.signal(syscall.SIGCONT)
+	f.balanced(failoverSoon, "n1", "n2", "n3")
+	f.pass(failoverCalm)
+	back, ok := f.log().Balanced([]string{"n1", "n2", "n3"}, f.shards, failover.Span{From: continued, To: f.now()})
+	assert.True(f.t, ok, "it stays as it is")
+	report := f.finish()
+	assert.LessOrEqual(f.t, report.Duplicates, unsettled, "duplicates")
+	assert.LessOrEqual(f.t, report.Late, unsettled, "records that were on their way when it was stopped")
+	return []failoverFigure{
+		seconds("every shard read again", took, failoverTTL+3*time.Second),
+		count("printed by the zombie", report.Late, unsettled),
+		seconds("it has its share again", back, 0),
+		count("records that came twice", report.Duplicates, unsettled),
+	}
+}
+
+// failoverOutage: for 20 s no node reaches the store.
+func failoverOutage(f *failoverRun) []failoverFigure {
+	f.up("n1", "n2", "n3")
+	mode := []gateMode{gateHangs, gateRefuses}[f.number%2]
+	for _, n := range f.nodes {
+		n.cut(mode)
+	}
+	f.pass(20 * time.Second)
+	at := f.now()
+	for _, n := range f.nodes {
+		n.heal()
+	}
+	f.await("every shard is read", failoverSoon, func(l *failover.Log) bool {
+		_, unread := l.AllRead(f.shards, failover.Span{From: at, To: f.now()})
+		return unread == 0
+	})
+	took, _ := f.log().AllRead(f.shards, failover.Span{From: at, To: f.now()})
+	f.balanced(failoverSoon, "n1", "n2", "n3")
+	for name, n := range f.nodes {
+		assert.True(f.t, n.alive(), "node %s", name)
+	}
+	report := f.finish()
+	return []failoverFigure{
+		seconds("every shard read after it", took, 0),
+		count("records that came twice", report.Duplicates, -1),
+	}
+}
