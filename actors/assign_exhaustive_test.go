@@ -75,7 +75,7 @@ func explore(t *testing.T, start *model, depth int) int {
 		for range 12 {
 			m.round(firstToLast(m))
 		}
-		quiet(t, m)
+		settledDown(t, m)
 	}
 	return len(seen)
 }

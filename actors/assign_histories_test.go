@@ -79,7 +79,7 @@ func settles(t *rapid.T, m *model) {
 	for range 14 {
 		m.round(order(t, m))
 	}
-	quiet(t, m)
+	settledDown(t, m)
 }
 
 func order(t *rapid.T, m *model) []int {
@@ -90,8 +90,8 @@ func order(t *rapid.T, m *model) []int {
 	return rapid.Permutation(all).Draw(t, "order")
 }
 
-// quiet is what holds when all has been done.
-func quiet(t require.TestingT, m *model) {
+// settledDown is what holds when all has been done.
+func settledDown(t require.TestingT, m *model) {
 	counts := m.counts()
 	require.Zero(t, counts[""], "shards that no live node owns")
 	delete(counts, "")

@@ -59,7 +59,7 @@ func (e eventOfNodes) run(t *rapid.T) {
 	for range 4 {
 		m.round(order(t, m))
 	}
-	quiet(t, m)
+	settledDown(t, m)
 	require.Equal(t, e.moves, m.takes+m.handovers, "moves")
 }
 
