@@ -209,6 +209,8 @@ func (co *coordinator) Receive(c actor.Context) {
 		co.onGone(c, m.who)
 	case subscriberLost:
 		co.onSubscriberLost(c)
+	case evicted:
+		co.onEvicted(m)
 	case *messages.StatusRequest:
 		co.onStatusRequest(c, m)
 	case readerStatus:
@@ -326,8 +328,10 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 		co.onRetired(m)
 	case lastLook:
 		co.onLastLook(c, m)
+	case sweepSeen:
+		co.onSweepSeen(c, m)
 	case swept:
-		co.leave(c)
+		co.finishClose(c)
 	}
 }
 

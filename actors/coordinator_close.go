@@ -68,7 +68,7 @@ func (co *coordinator) drainReaders(c actor.Context, timeout time.Duration) {
 			continue
 		}
 		if s.giving == "" {
-			s.giving = heirs[s.id]
+			s.name(heirs[s.id])
 		}
 		c.Send(s.reader, drain{timeout: timeout, to: s.giving})
 	}
@@ -117,18 +117,11 @@ func (co *coordinator) checkClosed(c actor.Context) {
 		return
 	}
 	co.closing.stopped = true
-	if co.shares.company && co.opened {
+	if co.shares.company {
 		co.sweep()
 		return
 	}
 	co.finishClose(c)
-}
-
-// leave ends the coordinator after its sweep.
-func (co *coordinator) leave(c actor.Context) {
-	if co.closing.begun {
-		co.finishClose(c)
-	}
 }
 
 func (co *coordinator) onCloseDeadline(c actor.Context) {

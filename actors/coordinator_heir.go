@@ -13,6 +13,11 @@ type heir struct {
 	counter int64 // of the lease as it was handed over, once it is
 }
 
+// name says who the shard is handed to; nobody if it is "".
+func (s *shardInfo) name(to string) {
+	s.giving, s.heir = to, heir{id: to, named: time.Now()}
+}
+
 // heirPatience is how many RenewEverys an heir may be without a sign of life since it was named. It gives one in each.
 const heirPatience = 4.0 / 3
 

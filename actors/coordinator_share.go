@@ -160,7 +160,7 @@ func (co *coordinator) give(c actor.Context, s *shardInfo, to string, timeout ti
 		return
 	}
 	co.log().Info("handing a shard over", slog.String("shard", s.id), slog.String("to", to))
-	s.giving, s.heir = to, heir{id: to, named: time.Now()}
+	s.name(to)
 	c.Send(s.reader, drain{timeout: timeout, to: to})
 	co.hintOwner(c, messages.HintKind_HINT_KIND_OFFERED, to)
 }
@@ -218,7 +218,7 @@ func (co *coordinator) redirect(c actor.Context, leaving string) {
 	heirs := co.heirs()
 	for _, s := range co.shards {
 		if s.reader != nil && s.giving == leaving {
-			s.giving = heirs[s.id]
+			s.name(heirs[s.id])
 			c.Send(s.reader, drain{timeout: -1, to: s.giving})
 		}
 	}
@@ -300,38 +300,4 @@ func (co *coordinator) onLastLook(c actor.Context, m lastLook) {
 	if !co.closing.draining {
 		co.drainReaders(c, m.timeout)
 	}
-}
-
-// swept is the result of sweep.
-type swept struct{}
-
-// sweep is the last look of a coordinator that ends: what others have handed to it meanwhile goes to heirs or is released.
-func (co *coordinator) sweep() {
-	store, id, me := co.store, co.found.id, co.owner
-	heirs := make([]string, 0, 1)
-	for _, m := range co.sharing() {
-		if m.ID != me {
-			heirs = append(heirs, m.ID)
-		}
-	}
-	log := co.log()
-	co.fx.run(min(co.cfg.Timings.LeaseTTL/3, time.Second), func(ctx context.Context) any {
-		rows, err := store.List(ctx, id)
-		if err != nil {
-			log.Info("the last look at the leases failed", slog.Any("error", err))
-			return swept{}
-		}
-		for i, row := range rows {
-			if row.Owner != me || row.Checkpoint.IsShardEnd() {
-				continue
-			}
-			if len(heirs) > 0 {
-				_, err = store.Acquire(ctx, row, heirs[i%len(heirs)])
-			} else {
-				_, err = store.Release(ctx, row)
-			}
-			log.Info("a lease of ours without a reader is given away", slog.String("shard", row.Shard), slog.Any("error", err))
-		}
-		return swept{}
-	})
 }

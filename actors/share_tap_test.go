@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -173,6 +174,8 @@ type process struct {
 	w    *world
 	dead atomic.Bool
 	tap  tapStore
+
+	hold atomic.Pointer[func(op string)] // waits before a call of the service, if it is to
 }
 
 // install makes a node run in the process.
@@ -201,6 +204,10 @@ func (p *process) install(c *Config) {
 		p.pass()
 		if p.dead.Load() {
 			panic(errDead)
+		}
+		if hold := p.hold.Load(); hold != nil {
+			_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+			(*hold)(op)
 		}
 		p.w.serve(rw, r)
 		p.pass()

@@ -3,11 +3,17 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/kinesistest"
 )
 
 // nodesDemo runs a demo with several nodes and checks what must hold however nodes come and go.
@@ -110,4 +116,32 @@ func (w *onText) Write(p []byte) (int, error) {
 		w.then()
 	}
 	return w.buffer.Write(p)
+}
+
+// From the moment a node is killed nothing of it reaches the service, the lease store or the ledger, though it is still there.
+func TestKilledNodeOfADemoIsCutOff(t *testing.T) {
+	server := kinesistest.Start(t)
+	require.NoError(t, server.CreateStream(demoStream, 1))
+	d := &demo{demoCmd: &demoCmd{JSON: true}, server: server, ledger: newLedger(1, 1), app: &app{ctx: t.Context(), stderr: io.Discard}}
+	f := &fleet{demo: d, store: leasestore.NewMemory(), board: newBoard()}
+	n, err := f.newDemoNode(t.Context(), "node-1")
+	require.NoError(t, err)
+	record := &messages.Delivery{ShardId: "shardId-000000000000", SequenceNumber: "1", PartitionKey: keyName(0), Data: d.ledger.payload(0, 1)}
+	require.NoError(t, n.handle(t.Context(), []*messages.Delivery{record}, 1))
+
+	had, unsaved := n.kill()
+	require.Len(t, had, 1)
+	require.Equal(t, 1, unsaved, "its lease does not tell of it")
+	_, err = n.consumption.node.Publisher().Publish(t.Context(), protokinesis.Record{Stream: demoStream, Data: []byte("late")})
+	require.ErrorIs(t, err, errPulled)
+	require.Empty(t, server.Records(demoStream))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, n.handle(ended, []*messages.Delivery{record}, 1), errPulled)
+	delivered, _ := d.ledger.now()
+	require.Equal(t, 1, delivered.delivered)
+	n.bury(t.Context())
+	lease, err := f.store.Get(t.Context(), had[0].Key)
+	require.NoError(t, err)
+	require.Equal(t, had[0], lease, "it is neither renewed nor released")
 }

@@ -1,0 +1,81 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+)
+
+// The last look of a coordinator that ends. Whoever hands a shard to a node that is leaving may not know it yet, and nodes that leave together may
+// name each other. What is left in this node's name by then, and what it has handed to nodes that are leaving or gone, goes to others, or is
+// released.
+
+// sweepTime bounds each of the two calls of a sweep.
+const sweepTime = time.Second
+
+// sweepSeen is what it sees.
+type sweepSeen struct {
+	view leasestore.View
+	err  error
+}
+
+// swept: what was left is given away, as far as it could be.
+type swept struct{}
+
+func (co *coordinator) sweep() {
+	store, id := co.store, co.found.id
+	co.fx.run(min(co.cfg.Timings.LeaseTTL/3, sweepTime), func(ctx context.Context) any {
+		view, err := store.View(ctx, id)
+		return sweepSeen{view: view, err: err}
+	})
+}
+
+func (co *coordinator) onSweepSeen(c actor.Context, m sweepSeen) {
+	if m.err != nil {
+		co.log().Info("the last look at the leases failed", slog.Any("error", m.err))
+		co.finishClose(c)
+		return
+	}
+	co.shares.roster.observe(m.view.Members, m.view.Planner, time.Now())
+	var heirs []string
+	for _, member := range co.sharing() {
+		if member.ID != co.owner {
+			heirs = append(heirs, member.ID)
+		}
+	}
+	var left []leasestore.Lease
+	for _, row := range m.view.Leases {
+		if !row.Checkpoint.IsShardEnd() && (row.Owner == co.owner || co.isLeftBehind(row, heirs)) {
+			left = append(left, row)
+		}
+	}
+	if len(left) == 0 {
+		co.finishClose(c)
+		return
+	}
+	store, log := co.store, co.log()
+	co.fx.run(min(co.cfg.Timings.LeaseTTL/3, sweepTime), func(ctx context.Context) any {
+		for i, row := range left {
+			var now leasestore.Lease
+			var err error
+			if len(heirs) > 0 {
+				now, err = store.Acquire(ctx, row, heirs[i%len(heirs)])
+			} else {
+				now, err = store.Release(ctx, row)
+			}
+			log.Info("a lease that was left behind is given away", slog.String("shard", row.Shard), slog.String("to", now.Owner), slog.Any("error", err))
+		}
+		return swept{}
+	})
+}
+
+// isLeftBehind reports whether the row is as this node left it when it handed it to one that is no heir any more.
+func (co *coordinator) isLeftBehind(row leasestore.Lease, heirs []string) bool {
+	s := co.shards[row.Shard]
+	return s != nil && s.heir.id != "" && s.heir.id == row.Owner && s.heir.counter == row.Counter && !slices.Contains(heirs, row.Owner)
+}
