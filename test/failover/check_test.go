@@ -37,8 +37,8 @@ func wrote(node, owner, checkpoint string) failover.Event {
 	return failover.Event{What: failover.Write, Node: node, Shard: "s", Row: failover.Row{Owner: owner, Counter: 1, Checkpoint: checkpoint}}
 }
 
-func mark(what failover.What, node string) failover.Event {
-	return failover.Event{What: what, Node: node}
+func mark(what failover.What) failover.Event {
+	return failover.Event{What: what, Node: "a"}
 }
 
 func lines(second int, node string, sequences ...string) []failover.Event {
