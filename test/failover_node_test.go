@@ -33,7 +33,7 @@ type failoverNode struct {
 }
 
 // start starts a node; its clock is wrong by so much.
-func (f *failoverRun) start(name string, skew time.Duration) *failoverNode {
+func (f *failoverRun) start(name string, skew time.Duration) {
 	n := &failoverNode{name: name, run: f, exit: make(chan struct{})}
 	n.gate = newStoreGate(f, n)
 	args := []string{
@@ -44,7 +44,7 @@ func (f *failoverRun) start(name string, skew time.Duration) *failoverNode {
 	if f.hints {
 		args = append(args, "--remote", "127.0.0.1:0")
 	}
-	n.cmd = exec.CommandContext(f.t.Context(), f.program, args...) //nolint:gosec // it was built here
+	n.cmd = exec.CommandContext(f.t.Context(), f.program, args...)
 	n.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", skewVariable, skew/time.Second))
 	log, err := os.Create(f.logFile(name))
 	require.NoError(f.t, err)
@@ -61,7 +61,6 @@ func (f *failoverRun) start(name string, skew time.Duration) *failoverNode {
 	require.NoError(f.t, n.cmd.Start())
 	go n.follow(read)
 	f.nodes[name] = n
-	return n
 }
 
 // subscribed waits until the node has opened its subscription. Records published from then on are its to read.
@@ -97,12 +96,12 @@ func (n *failoverNode) take(fd uintptr) (ended bool) {
 	defer n.mu.Unlock()
 	buffer := make([]byte, 64<<10)
 	for {
-		size, err := syscall.Read(int(fd), buffer) //nolint:gosec // a file descriptor
+		size, err := syscall.Read(int(fd), buffer)
 		switch {
-		case err == syscall.EINTR: //nolint:errorlint // as it comes from the system
+		case err == syscall.EINTR:
 			continue
 		case err != nil: // nothing more for now
-			return err != syscall.EAGAIN //nolint:errorlint // likewise
+			return err != syscall.EAGAIN
 		case size == 0:
 			return true
 		}

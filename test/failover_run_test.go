@@ -201,9 +201,9 @@ func (f *failoverRun) await(what string, limit time.Duration, holds func(l *fail
 }
 
 // balanced waits until the nodes share all shards evenly.
-func (f *failoverRun) balanced(limit time.Duration, nodes ...string) bool {
+func (f *failoverRun) balanced(nodes ...string) bool {
 	f.t.Helper()
-	return f.await(fmt.Sprintf("%v share the shards", nodes), limit, func(l *failover.Log) bool {
+	return f.await(fmt.Sprintf("%v share the shards", nodes), failoverSoon, func(l *failover.Log) bool {
 		spread, all := failover.Spread(l.Owners(f.now()), nodes, f.shards)
 		return all && spread <= 1
 	})
