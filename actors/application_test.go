@@ -224,7 +224,7 @@ func TestStatusThatAShutdownOvertakes(t *testing.T) {
 		w.open(horizon)
 		w.beatOf(leasestore.Member{ID: "silent", Address: far.address, Broker: "nobody", System: "s"})
 		for i := range 3 {
-			w.me.Request(w.broker, &messages.StatusRequest{Application: true, Correlation: uint64(i + 10)}) //nolint:gosec // small
+			w.me.Request(w.broker, &messages.StatusRequest{Application: true, Correlation: uint64(i + 10)})
 			time.Sleep(100 * time.Millisecond)
 		}
 		w.me.Request(w.broker, &messages.StatusRequest{Application: true, Correlation: 13}) // not looked yet

@@ -45,10 +45,18 @@ func (co *coordinator) list() {
 	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any { return from.list(ctx) })
 }
 
-func (co *coordinator) onListing(m listing) {
+func (co *coordinator) onListing(c actor.Context, m listing) {
 	co.listing, co.unseen = false, &m
-	if !co.closing.begun {
+	switch {
+	case co.closing.begun:
+	case co.claimed:
 		co.scan()
+	case m.listErr != nil:
+		co.unseen = nil
+		co.onFirstListingFailed(c, m.listErr)
+	default:
+		// Only now: whoever sees this node may hand it shards, and without a listing it could not read them.
+		c.Send(c.Parent(), streamIdentified{coordinator: c.Self(), stream: co.found.id})
 	}
 }
 

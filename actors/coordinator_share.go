@@ -182,7 +182,7 @@ func (co *coordinator) withdraw(c actor.Context, f *fleet) {
 // onGiving: a reader hands its lease over because somebody else has said so.
 func (co *coordinator) onGiving(c actor.Context, m readerGiving) {
 	if s := co.shards[m.shard]; s != nil && s.reader != nil {
-		s.giving = m.to
+		s.giving, s.heir = m.to, heir{foreign: true}
 		co.hintOwner(c, messages.HintKind_HINT_KIND_OFFERED, m.to)
 	}
 }
@@ -194,7 +194,8 @@ func (co *coordinator) onGivenAway(c actor.Context, s *shardInfo, row leasestore
 		s.heir = heir{} // what became of the lease is not known
 		return
 	}
-	s.lease, s.knownAt, s.gaveAway, s.heir.counter = row, time.Now(), true, row.Counter
+	s.lease, s.knownAt, s.gaveAway = row, time.Now(), true
+	s.heir.has(row)
 	if row.Owner != "" {
 		co.hintOwner(c, messages.HintKind_HINT_KIND_HANDED, row.Owner)
 	} else {

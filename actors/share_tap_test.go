@@ -111,6 +111,12 @@ func tap[T any](ctx context.Context, s *tapStore, c storeCall, call func(ctx con
 	return result, nil
 }
 
+// Shared is what the store below says.
+func (s *tapStore) Shared() bool {
+	below, says := s.Store.(interface{ Shared() bool })
+	return says && below.Shared()
+}
+
 func (s *tapStore) Get(ctx context.Context, key leasestore.Key) (leasestore.Lease, error) {
 	c := storeCall{op: "get", lease: leasestore.Lease{Key: key}}
 	return tap(ctx, s, c, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Get(ctx, key) })

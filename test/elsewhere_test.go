@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestASubscriberOnAnotherNode(t *testing.T) {
 			store := leasestore.NewMemory()
 			n, stream := nearNode(t, s, protokinesis.WithLeaseStore(store)), s.newStream(t, 1)
 			f := startFarActor(t, n, protokinesis.Stream(stream, append(options,
-				protokinesis.RetryBackoff(time.Millisecond), protokinesis.RedeliverAfter(500*time.Millisecond))...))
+				protokinesis.RetryBackoff(time.Millisecond), protokinesis.RedeliverAfter(2*time.Second))...))
 			subscription := f.subscribed()
 			attempts := make(map[string]int32)
 			var data []string
@@ -53,11 +54,11 @@ func TestASubscriberOnAnotherNode(t *testing.T) {
 				data = append(data, fmt.Sprint(what, " ", i))
 			}
 			publishAll(t, n, stream, data...)
-			for left := len(data); left > 0; {
+			for done := map[string]bool{}; len(done) < len(data); {
 				w := f.next(func(w farWord) bool { return w.Data != "" })
 				attempts[w.Data] = w.Attempt
-				if w.Attempt == 2 || w.Data[0] == 'a' || w.Data[0] == 'd' {
-					left--
+				if w.Attempt >= 2 || w.Data[0] == 'a' || w.Data[0] == 'd' {
+					done[w.Data] = true
 				}
 			}
 			p := newProbe(t, n)
@@ -65,16 +66,33 @@ func TestASubscriberOnAnotherNode(t *testing.T) {
 			assert.Empty(t, probe.Fish[*messages.Unsubscribed](p, nil).GetUnfinished())
 			f.next(func(w farWord) bool { return w.Ended })
 			for _, d := range data {
-				want := int32(2)
-				if d[0] == 'a' || d[0] == 'd' {
-					want = 1
+				if d[0] != 'a' && d[0] != 'd' { // these may come again as well, on a machine that is slow enough
+					assert.GreaterOrEqual(t, attempts[d], int32(2), d)
 				}
-				assert.Equal(t, want, attempts[d], d)
 			}
 			shard := *s.shards(t, stream)[0].ShardId
 			records := s.read(t, stream, shard)
 			assert.Equal(t, *records[len(records)-1].SequenceNumber, checkpoint(t, store, shard))
 		})
+	}
+}
+
+// TestLargeBatchesReachAnotherNode: a batch as large as what is read at once, which is more than gRPC takes by default.
+func TestLargeBatchesReachAnotherNode(t *testing.T) {
+	t.Parallel()
+	s := embeddedService(t)
+	n, stream := nearNode(t, s), s.newStream(t, 1)
+	var data []string
+	for i := range 24 {
+		data = append(data, fmt.Sprintf("ack %02d%s", i, strings.Repeat(" ", 1_000_000)))
+	}
+	publishAll(t, n, stream, data...)
+	f := startFarActor(t, n, protokinesis.Stream(stream, protokinesis.StartAt(protokinesis.TrimHorizon()), protokinesis.Batches(100)))
+	f.subscribed()
+	for i := range 24 {
+		w := f.next(func(w farWord) bool { return w.Data != "" || w.Ended })
+		assert.Equal(t, fmt.Sprintf("ack %02d", i), strings.TrimSpace(w.Data))
+		assert.Equal(t, int32(1), w.Attempt)
 	}
 }
 

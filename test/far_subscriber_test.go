@@ -31,7 +31,7 @@ type farSubscription struct {
 // farWord is what it tells, a line each.
 type farWord struct {
 	Subscription *actor.PID // it is subscribed
-	Data         string     // a delivery
+	Data         string     // a delivery, how it begins
 	Attempt      int32
 	Error        string // a SubscriptionError
 	Fatal        bool
@@ -88,7 +88,7 @@ func (f *farSubscriber) Receive(c actor.Context) {
 		}
 		if acked {
 			for _, d := range m.GetDeliveries() {
-				f.say(farWord{Data: string(d.GetData()), Attempt: d.GetAttempt()})
+				f.say(farWord{Data: beginning(d), Attempt: d.GetAttempt()})
 			}
 			c.Respond(m.Ack())
 			return
@@ -100,7 +100,7 @@ func (f *farSubscriber) Receive(c actor.Context) {
 }
 
 func (f *farSubscriber) take(c actor.Context, d *messages.Delivery) {
-	data := string(d.GetData())
+	data := beginning(d)
 	f.say(farWord{Data: data, Attempt: d.GetAttempt()})
 	what, _, _ := strings.Cut(data, " ")
 	switch {
@@ -120,6 +120,8 @@ func (f *farSubscriber) take(c actor.Context, d *messages.Delivery) {
 		c.Respond(d.Ack())
 	}
 }
+
+func beginning(d *messages.Delivery) string { return string(d.GetData()[:min(20, len(d.GetData()))]) }
 
 func (f *farSubscriber) say(w farWord) {
 	if err := f.out.Encode(w); err != nil {
