@@ -130,8 +130,8 @@ func (l *fleetLog) check(twice int) {
 			last[g.d.GetPartitionKey()] = number
 		}
 	}
-	require.Equal(l.w.t, l.put, len(times), "none lost")                   //nolint:testifylint // not to print them all
-	require.LessOrEqual(l.w.t, len(l.got)-len(times), twice, "come twice") //nolint:testifylint // likewise
+	require.Equal(l.w.t, l.put, len(times), "none lost") //nolint:testifylint // not to print them all
+	require.LessOrEqual(l.w.t, len(l.got)-len(times), twice, "come twice")
 }
 
 // L7, L9: A node that joins gets its share by handover: no record is lost, none comes twice, none out of order; the same when it leaves.
