@@ -8,7 +8,7 @@ import (
 	"github.com/protokinesis/protokinesis/leasestore"
 )
 
-// All that few nodes can do with few shards, in every order, to some depth: the states are told apart by all that can matter later.
+// L10, L14: All that few nodes can do with few shards, in every order, to some depth: the states are told apart by all that can matter later.
 func TestAssignEveryInterleaving(t *testing.T) {
 	for name, c := range map[string]struct {
 		shards, nodes, depth int

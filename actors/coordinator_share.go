@@ -275,11 +275,10 @@ func (co *coordinator) logMembers(f *fleet) {
 
 // lastLook is the result of lookForHeirs.
 type lastLook struct {
-	members []leasestore.Member
-	planner leasestore.Planner
-	seenAt  time.Time
-	timeout time.Duration
-	err     error
+	view          leasestore.View
+	begun, seenAt time.Time
+	timeout       time.Duration
+	err           error
 }
 
 // lookForHeirs looks at the nodes once more before this one hands over what it has: in a rolling deployment the one that was there at the last
@@ -287,8 +286,10 @@ type lastLook struct {
 func (co *coordinator) lookForHeirs(timeout time.Duration) {
 	store, id := co.store, co.found.id
 	co.fx.run(min(co.cfg.Timings.LeaseTTL/3, time.Second), func(ctx context.Context) any {
-		view, err := store.View(ctx, id)
-		return lastLook{members: view.Members, planner: view.Planner, seenAt: time.Now(), timeout: timeout, err: err}
+		m := lastLook{begun: time.Now(), timeout: timeout}
+		m.view, m.err = store.View(ctx, id)
+		m.seenAt = time.Now()
+		return m
 	})
 }
 
@@ -296,7 +297,8 @@ func (co *coordinator) onLastLook(c actor.Context, m lastLook) {
 	if m.err != nil {
 		co.log().Info("a look at the other nodes failed; going by the one before", slog.Any("error", m.err))
 	} else {
-		co.shares.roster.observe(m.members, m.planner, m.seenAt)
+		co.learnLeases(m.view.Leases, m.begun, m.seenAt) // who has how many by now
+		co.shares.roster.observe(m.view.Members, m.view.Planner, m.seenAt)
 	}
 	if !co.closing.draining {
 		co.drainReaders(c, m.timeout)

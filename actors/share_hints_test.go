@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func TestHintsMakeHandoversQuick(t *testing.T) {
 				delete(cr.living, "a")
 				cr.passFast(time.Second)
 				require.Less(cr.t, cr.gap(began), within(hints, 500*time.Millisecond, 3500*time.Millisecond))
-				require.Equal(cr.t, counts["a"], cr.moves()-moves)
+				require.Equal(cr.t, counts["a"], cr.moves()-moves, strings.Join(cr.history(""), "\n"))
 				cr.calm()
 				require.Zero(cr.t, cr.twice())
 			}, pollingFast, func(c *Config) { c.quiet = !hints })

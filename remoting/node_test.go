@@ -227,7 +227,7 @@ type process struct {
 	words   chan word
 	Address string
 	killed  bool
-	told    []string // of watched actors that are gone, so far
+	told    []string // of watched actors that are gone, and not asked for yet
 }
 
 const patience = time.Minute
@@ -345,9 +345,15 @@ func (p *process) watch(who *actor.PID) {
 	require.Equal(p.t, 1, p.ask(order{To: actor.NewPID(who.GetAddress(), "counter"), Bytes: 1}).Answered)
 }
 
+// terminated is what the node is told, or was told before, of an actor that it watches; once for each.
 func (p *process) terminated() string {
 	p.t.Helper()
-	return p.next(func(w word) bool { return w.Terminated != "" }).Terminated
+	if len(p.told) == 0 {
+		p.next(func(w word) bool { return w.Terminated != "" })
+	}
+	why := p.told[0]
+	p.told = p.told[1:]
+	return why
 }
 
 func (p *process) logged() string {

@@ -184,26 +184,26 @@ func (f *failoverRun) stopPublishing() {
 	f.publisher.Wait()
 }
 
-// await waits until something holds of the log, and reports whether it does.
-func (f *failoverRun) await(what string, limit time.Duration, holds func(l *failover.Log) bool) bool {
+// await waits until something holds of the log.
+func (f *failoverRun) await(what string, limit time.Duration, holds func(l *failover.Log) bool) {
 	f.t.Helper()
 	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		l := f.log()
 		if holds(l) {
-			return true
+			return
 		}
 		if time.Now().After(end) {
 			at := f.now()
 			f.t.Errorf("%s: not within %v; the owners are %v", what, limit, l.Owners(at))
-			return false
+			return
 		}
 	}
 }
 
 // balanced waits until the nodes share all shards evenly.
-func (f *failoverRun) balanced(nodes ...string) bool {
+func (f *failoverRun) balanced(nodes ...string) {
 	f.t.Helper()
-	return f.await(fmt.Sprintf("%v share the shards", nodes), failoverSoon, func(l *failover.Log) bool {
+	f.await(fmt.Sprintf("%v share the shards", nodes), failoverSoon, func(l *failover.Log) bool {
 		spread, all := failover.Spread(l.Owners(f.now()), nodes, f.shards)
 		return all && spread <= 1
 	})
