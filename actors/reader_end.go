@@ -235,6 +235,7 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 	if timeout > 0 {
 		r.drain.until = time.Now().Add(timeout)
 		r.timers.set(timerDrain, timeout)
+		r.deliver(c) // what waited behind its key, before records that were delivered
 		r.checkDrained(c)
 		return
 	}
@@ -255,7 +256,7 @@ func (r *reader) onDrainAgain(c actor.Context, m drain) {
 // checkDrained goes on to the release when nothing is in flight any more.
 func (r *reader) checkDrained(c actor.Context) {
 	r.checkShardEnd()
-	if r.state == stateDraining && r.window.out == 0 && len(r.spent) == 0 {
+	if r.state == stateDraining && r.window.out == 0 && len(r.spent) == 0 && (r.window.readyCount() == 0 || !r.trusted()) {
 		r.release(c)
 	}
 }
