@@ -187,6 +187,13 @@ func (s *System) Status(ctx context.Context) (*messages.Status, error) {
 	return as[*messages.Status](s.ask(ctx, "", &messages.StatusRequest{Correlation: n}, n))
 }
 
+// ApplicationStatus tells how all nodes that share the lease store are: Status.Nodes. Nodes that this one reaches by Proto.Actor's remote answer for
+// themselves; of others the lease store says what they read. It takes four seconds at most. Errors: ErrLease when the store can't be read.
+func (s *System) ApplicationStatus(ctx context.Context) (*messages.Status, error) {
+	n := actors.NextCorrelation()
+	return as[*messages.Status](s.ask(ctx, "", &messages.StatusRequest{Application: true, Correlation: n}, n))
+}
+
 func (s *System) ask(ctx context.Context, stream string, request any, correlation uint64) (any, error) {
 	return s.askPID(ctx, s.pid, stream, request, correlation)
 }

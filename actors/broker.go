@@ -52,6 +52,9 @@ type broker struct {
 	ownStore   bool
 	owner      string
 	membership membership
+	cluster    inCluster
+
+	applications applications
 
 	subscriptions map[string]*subscription // by coordinator's actor id
 	publishers    map[string]*actor.PID    // by stream's spelling
@@ -97,6 +100,7 @@ type brokerTimer uint8
 const (
 	timerBrokerStatus brokerTimer = iota
 	timerBrokerClose
+	timerApplication
 	timerBeat
 )
 
@@ -167,6 +171,8 @@ func (b *broker) onResult(c actor.Context, result any) {
 		b.onBeaten(c, m)
 	case memberRemoved:
 		b.onMemberRemoved(c, m)
+	case applicationLooked:
+		b.onApplicationLooked(c, m)
 	}
 }
 
@@ -217,6 +223,8 @@ func (b *broker) connected(c actor.Context) {
 		b.leave(m.stream)
 	case *messages.Hint:
 		b.onHint(c, m)
+	case Topology:
+		b.onTopology(c, m)
 	default:
 		b.common(c)
 	}
@@ -253,6 +261,8 @@ func (b *broker) onTimer(c actor.Context, name brokerTimer) {
 		}
 	case timerBrokerClose:
 		b.onCloseDeadline(c)
+	case timerApplication:
+		b.onApplicationDue(c)
 	case timerBeat:
 		b.beat()
 	}
@@ -265,7 +275,11 @@ func (b *broker) become(state messages.BrokerState, behavior actor.ReceiveFunc) 
 }
 
 func (b *broker) onConnect(c actor.Context, who asked) {
-	if err := b.cfg.validate(); err != nil {
+	err := b.cfg.validate()
+	if err == nil {
+		err = b.checkCluster(c.ActorSystem())
+	}
+	if err != nil {
 		answer(c.ActorSystem(), who.pid, err, who.correlation)
 		return
 	}
@@ -310,6 +324,7 @@ func (b *broker) onConnectDone(c actor.Context, m connectDone) {
 		b.store, b.ownStore = leasestore.NewMemory(), true
 	}
 	b.become(messages.BrokerState_BROKER_STATE_CONNECTED, b.connected)
+	b.follow(c)
 	for _, who := range waiting {
 		b.answerConnected(c, who)
 	}
@@ -322,6 +337,10 @@ func (b *broker) answerConnected(c actor.Context, who asked) {
 }
 
 func (b *broker) onStatusRequest(c actor.Context, m *messages.StatusRequest) {
+	if m.GetApplication() && b.state == messages.BrokerState_BROKER_STATE_CONNECTED {
+		b.onApplicationStatus(c, m)
+		return
+	}
 	status := &messages.Status{State: b.state, OwnerId: b.owner}
 	children := make([]*actor.PID, 0, len(b.subscriptions)+len(b.publishers))
 	for _, s := range b.subscriptions {
@@ -341,6 +360,9 @@ func (b *broker) onStatusRequest(c actor.Context, m *messages.StatusRequest) {
 }
 
 func (b *broker) onStatus(c actor.Context, m *messages.Status) {
+	if b.onNodeStatus(c, m) {
+		return
+	}
 	b.status.got(c, m.GetCorrelation(), func(status *messages.Status) {
 		status.Subscriptions = append(status.Subscriptions, m.GetSubscriptions()...)
 		status.Publishers = append(status.Publishers, m.GetPublishers()...)

@@ -21,6 +21,7 @@ func (b *broker) shutdown(c actor.Context, timeout time.Duration) {
 		timeout = b.cfg.Timings.ShutdownTimeout
 	}
 	b.become(messages.BrokerState_BROKER_STATE_CLOSING, b.closingDown)
+	b.unfollow()
 	for _, who := range b.connecting {
 		answer(c.ActorSystem(), who.pid, notConnected(b.state), who.correlation)
 	}
@@ -87,6 +88,7 @@ func (b *broker) finishClose(c actor.Context) {
 	if b.state == messages.BrokerState_BROKER_STATE_CLOSED {
 		return
 	}
+	b.answerApplications(c)
 	b.status.expire(c) // no timer does it any more; children that have stopped answer nothing
 	b.timers.stop()
 	b.fx.stop()
@@ -131,6 +133,7 @@ func (b *broker) releaseAll() {
 // stopped is for a broker that is stopped by force: whoever waits gets an answer, and whoever asks while the children stop is told that it is
 // closed.
 func (b *broker) stopped(c actor.Context) {
+	b.unfollow()
 	e := notConnected(messages.BrokerState_BROKER_STATE_CLOSED)
 	for _, who := range b.connecting {
 		answer(c.ActorSystem(), who.pid, e, who.correlation)
@@ -143,6 +146,7 @@ func (b *broker) stopped(c actor.Context) {
 	for _, who := range b.closing.askers {
 		b.answerClosed(c, who)
 	}
+	b.answerApplications(c)
 	b.status.expire(c)
 	b.connecting, b.closing.askers = nil, nil
 	clear(b.subscriptions)

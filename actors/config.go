@@ -34,6 +34,9 @@ type Config struct {
 	// two owners. Default: the host name.
 	OwnerID string
 
+	// Cluster is the node's, if it is a member of one.
+	Cluster Cluster
+
 	// Logger takes the log. Default: none.
 	Logger *slog.Logger
 

@@ -210,6 +210,8 @@ func (co *coordinator) Receive(c actor.Context) {
 		co.onGone(c, m.who)
 	case subscriberLost:
 		co.onSubscriberLost(c)
+	case evicted:
+		co.onEvicted(m)
 	case *messages.StatusRequest:
 		co.onStatusRequest(c, m)
 	case readerStatus:

@@ -85,6 +85,9 @@ func (co *coordinator) firstPass(c actor.Context, m scanned) {
 	}
 	co.listFail = 0
 	co.learn(m)
+	if co.shares.firstSeen == nil {
+		co.shares.firstSeen = &m.state.Version
+	}
 	if co.checkPast(c, m) || co.gather() {
 		return
 	}
@@ -100,6 +103,8 @@ func (co *coordinator) startWhereAsked(c actor.Context) {
 		co.startFirst(c)
 	case at.GetSequence() != nil:
 		co.startAtSequence(c, at.GetSequence())
+	case co.state.Version > *co.shares.firstSeen && co.isAt(at): // by a node that started together with this one
+		co.startFirst(c)
 	default:
 		co.saveSeek(at)
 	}

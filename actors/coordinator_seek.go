@@ -89,16 +89,7 @@ func (co *coordinator) saveSeek(to *messages.Position) {
 	state := co.state
 	state.Stream = co.found.id
 	state.Seek++
-	state.Tip = false
-	switch at := to.GetAt().(type) {
-	case *messages.Position_TrimHorizon:
-		state.Start = leasestore.TrimHorizon()
-	case *messages.Position_Latest:
-		state.Start, state.Tip = leasestore.AtTimestamp(co.found.now()), true
-	case *messages.Position_Timestamp:
-		state.Start = leasestore.AtTimestamp(time.UnixMilli(at.Timestamp.GetUnixMillis()))
-	case *messages.Position_Sequence:
-	}
+	state.Start, state.Tip = co.streamWide(to)
 	store, from := co.store, co.lister()
 	var id uint64
 	if co.seeks.current != nil {
@@ -118,6 +109,26 @@ func (co *coordinator) saveSeek(to *messages.Position) {
 	})
 }
 
+// streamWide is a position of the whole stream as it is stored; tip says that it is the tip of now.
+func (co *coordinator) streamWide(to *messages.Position) (start leasestore.Checkpoint, tip bool) {
+	switch at := to.GetAt().(type) {
+	case *messages.Position_TrimHorizon:
+		return leasestore.TrimHorizon(), false
+	case *messages.Position_Latest:
+		return leasestore.AtTimestamp(co.found.now()), true
+	case *messages.Position_Timestamp:
+		return leasestore.AtTimestamp(time.UnixMilli(at.Timestamp.GetUnixMillis())), false
+	case *messages.Position_Sequence:
+	}
+	return co.state.Start, co.state.Tip
+}
+
+// isAt reports whether the stream was put at a position.
+func (co *coordinator) isAt(to *messages.Position) bool {
+	start, tip := co.streamWide(to)
+	return tip == co.state.Tip && (tip || start == co.state.Start)
+}
+
 // onSeekSaved moves every reader, and starts those that the new position asks for.
 func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 	startAt := m.id == 0
@@ -126,6 +137,11 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 		return
 	}
 	co.seeks.saving = false
+	if startAt && errors.Is(m.err, leasestore.ErrFenced) {
+		co.listDue = true
+		co.scan() // the first pass again: another node has moved the stream meanwhile
+		return
+	}
 	if m.listErr != nil || m.err != nil {
 		co.listDue = co.listDue || errors.Is(m.listErr, errRecreated)
 		co.rescanSoon() // it may be stored all the same

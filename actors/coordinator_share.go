@@ -21,6 +21,7 @@ type shareState struct {
 	lookedAt     time.Time // when the last look began
 	gathered     bool      // nodes that start with this one have had their time to show themselves
 	members      []string  // as last logged
+	firstSeen    *int64    // version of the stream's state at the first look
 	company      bool      // other nodes have been seen
 }
 

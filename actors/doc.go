@@ -15,16 +15,18 @@
 //	validate.go envelope.go bad input, and the header envelope (pure)
 //	kinesis.go stream.go    the narrow interface to the SDK, its clients; calls of the control plane
 //	credentials.go          credentials that the service refuses are fetched anew
-//	broker*.go              connect, subscribe, membership, shut down
-//	coordinator*.go         open, scan and reconcile, share, readers, start, seek, audit, retire, recreated, close
+//	broker*.go              connect, subscribe, membership, cluster, shut down
+//	coordinator*.go         open, scan and reconcile, share, readers, subscriber, start, seek, audit, retire, recreated, close
 //	assign.go roster.go     which shards this node takes and gives; which nodes are alive (pure)
 //	hint.go                 what nodes tell each other
+//	topology.go             is this node still in its Proto.Actor cluster (pure)
+//	application*.go         how all nodes are
 //	lineage.go              which shards may start, and where (pure)
 //	audit.go retire.go      what a listing lacks; which leases nobody needs any more (pure)
 //	life.go                 is a listing still of the same stream (pure)
-//	reader*.go page.go      lease and handover, fetch, unpack, deliver, end, move; pages as deliveries, aggregated records opened
+//	reader*.go page.go      lease and handover, fetch, unpack, deliver and redeliver, end, move; pages as deliveries, aggregated records opened
 //	fanout.go               enhanced fan-out
-//	window.go pacer.go      what is read and not settled, and the watermark; the pace of reads (pure)
+//	window*.go pacer.go     what is read and not settled, the watermark, what may have been lost; the pace of reads (pure)
 //	budget.go               what all readers hold together
 //	publisher.go outbox.go  publish; per-key order (pure)
 //	handler.go ask.go       Go functions as subscribers; asking actors from Go code
@@ -46,5 +48,8 @@
 //   - Effects and timers carry the number of their incarnation: a reader's successor has the same PID.
 //   - The tip is an instant. LATEST is asked for at most once per shard, and the instant is in the lease before that.
 //   - One writer per lease at a time. A checkpoint is a renewal as well, as both raise the counter.
+//   - A delivery that may have been lost is sent again while it stays in flight, so that any settlement of it counts. What the subscriber has not
+//     answered is no attempt of its.
+//   - Terminated of an actor on another node may only mean that the way there is gone: the actor may live, and is told.
 //   - Delivery ids begin anew with each generation; what must not be confused across generations (dead letters) has numbers of its own.
 package actors

@@ -28,6 +28,7 @@ var _ actor.Process = (*elsewhere)(nil)
 
 func newElsewhere(w *world) *elsewhere {
 	e := &elsewhere{w: w, address: "elsewhere:1"}
+	w.system.ProcessRegistry.Address = "here:1" // as if remote had been started
 	w.system.ProcessRegistry.RegisterAddressResolver(func(pid *actor.PID) (actor.Process, bool) {
 		return e, pid.GetAddress() == e.address
 	})

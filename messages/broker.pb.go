@@ -396,12 +396,14 @@ func (x *Closed) GetCorrelation() uint64 {
 }
 
 // StatusRequest asks the broker, or one subscription's coordinator, how it is. Answered by Status within about
-// two seconds, also in every state before connected and after closed.
+// two seconds, also in every state before connected and after closed. For a whole application it may take four, and is answered by Error LEASE if the lease
+// store can't be read.
 type StatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Repeated in the answer.
 	Correlation uint64 `protobuf:"varint,1,opt,name=correlation,proto3" json:"correlation,omitempty"`
-	// Ask the other nodes of the application as well: Status.nodes has one entry for each, this node's among them. A coordinator ignores it.
+	// Ask the other nodes of the application as well: Status.nodes has one entry for each, this node's among them. A coordinator ignores it, and
+	// so does a broker that is not connected.
 	Application   bool `protobuf:"varint,2,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -549,7 +551,8 @@ type NodeStatus struct {
 	OwnerId string `protobuf:"bytes,1,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	// Where other nodes reach it; empty when they can not.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	// Its broker's state; UNSPECIFIED when it was not asked or did not answer, as then subscriptions has what the lease store says of it.
+	// Its broker's state; UNSPECIFIED when it was not asked or did not answer: then subscriptions has what the lease store says of it, with streams named by
+	// their ARNs and shards ELSEWHERE.
 	State BrokerState `protobuf:"varint,3,opt,name=state,proto3,enum=messages.v1.BrokerState" json:"state,omitempty"`
 	// It is handing over what it reads.
 	Leaving bool `protobuf:"varint,4,opt,name=leaving,proto3" json:"leaving,omitempty"`

@@ -4,7 +4,7 @@
 //	who         sends                          to            answered by
 //	anyone      Connect                        broker        Connected | Error
 //	anyone      Shutdown                       broker        Closed
-//	anyone      StatusRequest                  broker, sub.  Status
+//	anyone      StatusRequest                  broker, sub.  Status | Error (of a whole application)
 //	anyone      Subscribe                      broker        Subscribed | Error
 //	anyone      Seek                           broker, sub.  Sought | Error
 //	anyone      Unsubscribe                    sub.          Unsubscribed | Error

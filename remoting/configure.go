@@ -27,8 +27,9 @@ const (
 	leastKeepalive = 5 * time.Second
 
 	writerQueue = 1024
-	// A peer that is not there is tried so often, with a pause of two seconds (Proto.Actor's) after each time.
-	connectTries   = 3
+	// A peer that is not there is tried once per message or watch that finds no connection. Of every further try within that, Proto.Actor would leave the
+	// connection behind, which goes on trying for ever.
+	connectTries   = 1
 	connectTimeout = 3 * time.Second
 )
 

@@ -13,8 +13,9 @@
 //
 //   - A message of a type that this process does not know is dropped and logged. Without, it ends the process, at the latest in a rolling
 //     deployment. What else panics while a message is taken in ends that peer's connection, not the process.
-//   - A peer that was killed is noticed at once, one that is frozen or cut off within 13 seconds or so ([WithKeepalive]), one that was never there
-//     within 15. Whoever watches an actor there is told by Terminated, with the reason AddressTerminated.
+//   - A peer that was killed is noticed at once, one that is frozen or cut off within 13 seconds or so ([WithKeepalive]), one that is not there
+//     within 5. Whoever watches an actor there is told by Terminated, with the reason AddressTerminated or NotFound. Nothing is left that goes on
+//     trying to reach it: the next message does.
 //   - Messages may be as large as a full batch of deliveries: 32 MiB ([WithMaxMessageSize]), where gRPC's default is 4. Messages that are sent
 //     together are split into calls of 4 MiB at most, so that many small ones do not add up to one that is too large. A message
 //     that is too large is dropped and logged; otherwise it would cost the connection, and every message on its way, each time it is sent.

@@ -2,6 +2,7 @@ package remoting_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,7 +50,7 @@ type pem struct{ Certificate, Key, Authority []byte }
 
 // order is what a node is told to do.
 type order struct {
-	Do     string     // ask, unknown, malformed, watch, received
+	Do     string     // ask, unknown, malformed, watch, received, trying
 	To     *actor.PID // whom
 	Bytes  int        // size of each message
 	Count  int        // of messages; 0: one
@@ -60,6 +62,7 @@ type word struct {
 	Address    string
 	Answered   int    // bytes that the other side says it got
 	Received   *int   // deliveries that its own counter has had
+	Trying     *int   // connections that it is trying to make
 	Failed     string // why it did not answer
 	Terminated string // a watched actor has stopped, or its node is gone: why
 	Log        string
@@ -152,6 +155,10 @@ func (n *node) obey(o order) {
 		n.watch(o.To)
 	case "received":
 		n.say(word{Received: new(int(n.received.Load()))})
+	case "trying":
+		stacks := make([]byte, 16<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		n.say(word{Trying: new(bytes.Count(stacks, []byte("(*addrConn).resetTransport")))})
 	}
 }
 
@@ -220,7 +227,7 @@ type process struct {
 	words   chan word
 	Address string
 	killed  bool
-	told    []string // of watched actors that are gone, so far
+	told    []string // of watched actors that are gone, and not asked for yet
 }
 
 const patience = time.Minute
@@ -324,6 +331,13 @@ func (p *process) received() int {
 	return *p.next(func(w word) bool { return w.Received != nil }).Received
 }
 
+// trying is how many connections the node is trying to make.
+func (p *process) trying() int {
+	p.t.Helper()
+	p.order(order{Do: "trying"})
+	return *p.next(func(w word) bool { return w.Trying != nil }).Trying
+}
+
 func (p *process) watch(who *actor.PID) {
 	p.t.Helper()
 	p.order(order{Do: "watch", To: who})
@@ -331,9 +345,15 @@ func (p *process) watch(who *actor.PID) {
 	require.Equal(p.t, 1, p.ask(order{To: actor.NewPID(who.GetAddress(), "counter"), Bytes: 1}).Answered)
 }
 
+// terminated is what the node is told, or was told before, of an actor that it watches; once for each.
 func (p *process) terminated() string {
 	p.t.Helper()
-	return p.next(func(w word) bool { return w.Terminated != "" }).Terminated
+	if len(p.told) == 0 {
+		p.next(func(w word) bool { return w.Terminated != "" })
+	}
+	why := p.told[0]
+	p.told = p.told[1:]
+	return why
 }
 
 func (p *process) logged() string {

@@ -33,6 +33,14 @@ func TestPeersThatAreNotThereAreNoticed(t *testing.T) {
 			a.order(order{Do: "watch", To: actor.NewPID(l.Addr().String(), "counter")})
 			require.NotEmpty(t, a.terminated()) // of the address, or of an actor that was not found: the watch that could not be sent is a dead letter
 			t.Logf("noticed after %v", time.Since(began).Round(time.Millisecond))
+			// It is not tried any more, and is when there is something for it.
+			gone := time.Now().Add(patience)
+			for a.trying() > 0 && time.Now().Before(gone) {
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.Zero(t, a.trying())
+			a.order(order{Do: "watch", To: actor.NewPID(l.Addr().String(), "counter")})
+			require.NotEmpty(t, a.terminated())
 		})
 	}
 }

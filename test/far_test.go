@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/remoting"
 )
 
 // Proto.Actor's remote can be started once in a process, as each start writes a variable of gRPC that the running ones
@@ -44,7 +45,7 @@ func startRemote() (*actor.ActorSystem, *remote.Remote) {
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}))
-	r := remote.NewRemote(system, remote.Configure("127.0.0.1", 0))
+	r := remote.NewRemote(system, remoting.Configure("127.0.0.1", 0))
 	r.Start()
 	return system, r
 }
@@ -59,6 +60,18 @@ var nearSide struct {
 func nearSystem() *actor.ActorSystem {
 	nearSide.once.Do(func() { nearSide.system, nearSide.remote = startRemote() })
 	return nearSide.system
+}
+
+// nearNode is a node that others can reach.
+func nearNode(t *testing.T, s *target, options ...protokinesis.Option) *node {
+	t.Helper()
+	n := &node{actors: nearSystem()}
+	n.System = protokinesis.New(n.actors, append([]protokinesis.Option{
+		protokinesis.WithAWSConfig(s.config), protokinesis.WithTimings(s.timings()), protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
+	}, options...)...)
+	t.Cleanup(n.end)
+	require.NoError(t, n.Connect(t.Context()))
+	return n
 }
 
 // stopNearSide runs after the tests, before goroutines are counted.
@@ -97,11 +110,7 @@ func TestEveryRequestFromAfarIsAnswered(t *testing.T) {
 	const requests = 40_000
 	s := embeddedService(t)
 	stream := s.newStream(t, 2)
-	n := &node{actors: nearSystem()}
-	n.System = protokinesis.New(n.actors, protokinesis.WithAWSConfig(s.config), protokinesis.WithTimings(s.timings()),
-		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1, PendingRecords: 1_000_000}))
-	t.Cleanup(n.end)
-	require.NoError(t, n.Connect(t.Context()))
+	n := nearNode(t, s, protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1, PendingRecords: 1_000_000}))
 	_, err := n.Subscribe(t.Context(), protokinesis.Stream(stream), protokinesis.HandlerFunc(newRecorder().handle))
 	require.NoError(t, err)
 

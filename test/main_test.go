@@ -11,6 +11,8 @@ import (
 func TestMain(m *testing.M) {
 	beFarSide()   // does not return in a process that was started to be the other node
 	beSoakChild() // likewise
+	beFarSubscriber()
+	beClusterMember()
 	goleak.VerifyTestMain(emulators.Main(runner{m}))
 }
 

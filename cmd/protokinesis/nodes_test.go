@@ -54,7 +54,7 @@ func (s *service) startNode(name string, args ...string) *consumerNode {
 	s.t.Helper()
 	n := &consumerNode{name: name, ended: make(chan struct{})}
 	n.process = s.start(eager(append([]string{
-		"consume", "s", "--owner", name, "--output", "json", "--log-level", "debug", "--lease-ttl", "3s", "--renew-every", "300ms",
+		"consume", "s", "--owner", name, "--output", "json", "--log-level", "info", "--lease-ttl", "6s", "--renew-every", "500ms",
 	}, args...)...)...)
 	go func() {
 		defer close(n.ended)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
@@ -22,7 +23,12 @@ import (
 type meter struct {
 	dynamodb.API
 	writes     []float64 // units
-	consistent []bool    // of scans
+	consistent []bool    // reads
+}
+
+func (m *meter) GetItem(ctx context.Context, in *sdk.GetItemInput, o ...func(*sdk.Options)) (*sdk.GetItemOutput, error) {
+	m.consistent = append(m.consistent, aws.ToBool(in.ConsistentRead))
+	return m.API.GetItem(ctx, in, o...)
 }
 
 func (m *meter) UpdateItem(ctx context.Context, in *sdk.UpdateItemInput, o ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
@@ -35,7 +41,7 @@ func (m *meter) UpdateItem(ctx context.Context, in *sdk.UpdateItemInput, o ...fu
 }
 
 func (m *meter) Scan(ctx context.Context, in *sdk.ScanInput, o ...func(*sdk.Options)) (*sdk.ScanOutput, error) {
-	m.consistent = append(m.consistent, *in.ConsistentRead)
+	m.consistent = append(m.consistent, aws.ToBool(in.ConsistentRead))
 	return m.API.Scan(ctx, in, o...)
 }
 
@@ -170,5 +176,8 @@ func TestReadsAreConsistentUnlessToldOtherwise(t *testing.T) {
 		_, err := s.View(t.Context(), orders)
 		require.NoError(t, err)
 		require.Equal(t, []bool{c.want}, m.consistent)
+		_, err = s.Get(t.Context(), shardKey("0"))
+		require.ErrorIs(t, err, leasestore.ErrNotFound)
+		require.Equal(t, []bool{c.want, true}, m.consistent, "what a failed write is confirmed by is never old")
 	}
 }

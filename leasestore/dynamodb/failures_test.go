@@ -155,10 +155,12 @@ func TestThrottlingIsAnOutage(t *testing.T) {
 			require.ErrorContains(t, err, "leases-", name)
 		}
 	}
+	// Only writes: it is not taken for a condition that failed.
 	var throttled *types.ProvisionedThroughputExceededException
-	p.reset(all(refuse(http.StatusBadRequest, "ProvisionedThroughputExceededException")))
+	p.reset(only("UpdateItem", 1000, refuse(http.StatusBadRequest, "ProvisionedThroughputExceededException")))
 	_, err := s.Renew(t.Context(), lease)
 	require.ErrorAs(t, err, &throttled)
+	require.NotContains(t, p.counted(), "GetItem")
 
 	p.reset(nil)
 	_, err = s.Renew(t.Context(), lease)
