@@ -203,10 +203,21 @@ func (co *coordinator) learnLeases(leases []leasestore.Lease, begun, seenAt time
 			continue // we know better than a scan that began before the shard was finished
 		}
 		if begun.After(s.knownAt) {
+			co.checkOverride(s, row)
 			s.lease = row
 		}
 		s.remember(row)
 	}
+}
+
+// checkOverride drops the position that start_at gave a shard when another node turns out to read it: whenever the shard came here later, it
+// would be moved back.
+func (co *coordinator) checkOverride(s *shardInfo, row leasestore.Lease) {
+	if s.override == nil || s.reader != nil || s.lease.Owner == "" || s.lease.Owner == co.owner || row.Counter == s.lease.Counter {
+		return
+	}
+	co.log().Warn("start_at does not move the shard: another node reads it", slog.String("shard", s.id), slog.String("node", s.lease.Owner))
+	s.override = nil
 }
 
 // listStrangers has the shards listed when there is a lease of one that no listing has shown yet: another node knows of a reshard, and may have

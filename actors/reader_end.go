@@ -217,12 +217,10 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 		r.timers.cancel(t)
 	}
 	if r.seek != nil {
-		r.answerMove(c, r.endedWhileMoving())
+		r.leaveMove(c)
 	}
 	if m.discard {
-		r.window = newWindow(r.how.windowRecords, r.how.windowBytes, r.how.perKeyOrder)
-		r.generation = nextGeneration()
-		r.end, r.lease.shardEnd = shardEnd{}, false
+		r.discard()
 	}
 	r.share.free()
 	r.window.giveUpUndelivered()
@@ -240,6 +238,13 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 		return
 	}
 	r.onDrainDeadline(c)
+}
+
+// discard voids what is in flight.
+func (r *reader) discard() {
+	r.window = newWindow(r.how.windowRecords, r.how.windowBytes, r.how.perKeyOrder)
+	r.generation, r.spent = nextGeneration(), make(map[uint64]uint64)
+	r.end, r.lease.shardEnd = shardEnd{}, false
 }
 
 // onDrainAgain: a second drain may only shorten the first. Who the lease is handed to is for the last to say.
