@@ -3,7 +3,6 @@ package actors
 import (
 	"cmp"
 	"hash/fnv"
-	"io"
 	"slices"
 	"strings"
 )
@@ -73,7 +72,7 @@ func assign(now, before *fleet) plan {
 		if p.give == nil {
 			p.give = make(map[string]string, n)
 		}
-		shards := d.leastMine(now, mine)
+		shards := d.leastMine(mine)
 		for i, receiver := range d.receivers(mine)[:n] {
 			p.give[shards[i]] = receiver
 		}
@@ -176,7 +175,7 @@ func (d *division) deal(f *fleet) plan {
 		if d.find(s.owner) != nil || len(d.portions) == 0 {
 			continue
 		}
-		hash := hashOf(f.salt, s.id)
+		hash := hashOf("", s.id)
 		at := preferred(open, hash)
 		to := open[at]
 		if to.room--; to.room == 0 {
@@ -273,7 +272,7 @@ func (d *division) receivers(mine *portion) []string {
 }
 
 // leastMine are the shards that the member may give, those first that prefer it least.
-func (d *division) leastMine(f *fleet, mine *portion) []string {
+func (d *division) leastMine(mine *portion) []string {
 	type scored struct {
 		id    string
 		score uint64
@@ -281,7 +280,7 @@ func (d *division) leastMine(f *fleet, mine *portion) []string {
 	all := make([]scored, 0, mine.movable)
 	for _, s := range d.shards {
 		if s.owner == mine.id && s.holder == mine.id {
-			all = append(all, scored{s.id, mix(mine.hash ^ hashOf(f.salt, s.id))})
+			all = append(all, scored{s.id, mix(mine.hash ^ hashOf("", s.id))})
 		}
 	}
 	slices.SortFunc(all, func(a, b scored) int {
@@ -306,9 +305,9 @@ func inOrder(shards []fleetShard) []fleetShard {
 // that differ in their last letters only.
 func hashOf(salt, id string) uint64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, salt)
-	_, _ = io.WriteString(h, "\x00")
-	_, _ = io.WriteString(h, id)
+	_, _ = h.Write([]byte(salt))
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write([]byte(id))
 	return mix(h.Sum64())
 }
 

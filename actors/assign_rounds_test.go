@@ -69,7 +69,7 @@ func (r *rounds) seen(by string) *fleet {
 // plans lets every node plan.
 func (r *rounds) plans() map[string]plan {
 	out := map[string]plan{}
-	for _, id := range append(slices.Sorted(maps.Keys(r.gone)), r.members...) {
+	for _, id := range r.nodes() {
 		var before *fleet
 		if r.before != nil {
 			was := *r.before
@@ -81,35 +81,55 @@ func (r *rounds) plans() map[string]plan {
 	return out
 }
 
-// round lets every node look once; it returns how many shards changed their owner.
+// round lets every node look once, all at the same moment; it returns how many shards changed their owner.
 func (r *rounds) round(t require.TestingT) int {
 	plans, moved := r.plans(), 0
 	r.before = r.seen("")
-	at := map[string]*fleetShard{}
 	for i := range r.shards {
 		if r.shards[i].owner == "" {
 			r.shards[i].looks++
 		}
-		at[r.shards[i].id] = &r.shards[i]
 	}
 	for node, p := range plans {
-		for _, id := range p.take {
-			require.Emptyf(t, at[id].owner, "%s takes %s", node, id)
-			at[id].owner, at[id].holder, at[id].looks = node, node, 0
-			moved++
-		}
-		for id, to := range p.give {
-			require.Equalf(t, node, at[id].owner, "%s gives %s", node, id)
-			require.Equalf(t, node, at[id].holder, "%s gives %s", node, id)
-			require.NotEqual(t, node, to)
-			require.Contains(t, r.members, to)
-			at[id].owner, at[id].holder = to, to
-			moved++
-		}
+		moved += r.carryOut(t, node, p)
 	}
-	r.moves += moved
 	return moved
 }
+
+// sweep lets the nodes look one after the other, in the order given; each sees what those before it have done.
+func (r *rounds) sweep(t require.TestingT, order []string, befores map[string]*fleet) (moved int) {
+	for _, node := range order {
+		now := r.seen(node)
+		p := assign(now, befores[node])
+		befores[node] = now
+		moved += r.carryOut(t, node, p)
+	}
+	return moved
+}
+
+// carryOut does what a node planned.
+func (r *rounds) carryOut(t require.TestingT, node string, p plan) int {
+	at := make(map[string]*fleetShard, len(r.shards))
+	for i := range r.shards {
+		at[r.shards[i].id] = &r.shards[i]
+	}
+	for _, id := range p.take {
+		require.Emptyf(t, at[id].owner, "%s takes %s", node, id)
+		at[id].owner, at[id].holder, at[id].looks = node, node, 0
+	}
+	for id, to := range p.give {
+		require.Equalf(t, node, at[id].owner, "%s gives %s", node, id)
+		require.Equalf(t, node, at[id].holder, "%s gives %s", node, id)
+		require.NotEqual(t, node, to)
+		require.Contains(t, r.members, to)
+		at[id].owner, at[id].holder = to, to
+	}
+	r.moves += len(p.take) + len(p.give)
+	return len(p.take) + len(p.give)
+}
+
+// nodes are all that take part.
+func (r *rounds) nodes() []string { return append(slices.Sorted(maps.Keys(r.gone)), r.members...) }
 
 // counts are how many shards each member has; "" are the free ones.
 func (r *rounds) counts() map[string]int {
@@ -133,7 +153,7 @@ func (r *rounds) spread() int {
 	return most - fewest
 }
 
-func TestAssignTable(t *testing.T) {
+func TestAssignMovesFewShardsInFewRounds(t *testing.T) {
 	level := func(nodes, shards int) *rounds {
 		counts := make([]int, nodes)
 		for i := range shards {
@@ -149,10 +169,9 @@ func TestAssignTable(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		start  *rounds
-		event  func(*rounds)
-		moves  int
-		rounds int
+		start         *rounds
+		event         func(*rounds)
+		moves, rounds int
 	}{
 		"64 shards, 3 nodes become 4":     {level(3, 64), join(1), 16, 2},
 		"64 shards, 4 nodes become 5":     {level(4, 64), join(1), 12, 2},
@@ -170,7 +189,14 @@ func TestAssignTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := c.start
 			r.before = r.seen("") // all was quiet for a while
+			befores := map[string]*fleet{}
+			for _, id := range r.members {
+				befores[id] = r.seen(id)
+			}
 			c.event(r)
+			swept := *r
+			swept.shards = slices.Clone(r.shards)
+
 			needed := 0
 			for n := range 4 {
 				if r.round(t) > 0 {
@@ -181,6 +207,16 @@ func TestAssignTable(t *testing.T) {
 			require.Equal(t, c.rounds, needed, "rounds")
 			require.LessOrEqual(t, r.spread(), 1)
 			require.Zero(t, r.counts()[""], "free shards")
+
+			needed = 0
+			for n := range 4 {
+				if swept.sweep(t, swept.nodes(), befores) > 0 {
+					needed = n + 1
+				}
+			}
+			require.Equal(t, c.moves, swept.moves, "moves, looking one after the other")
+			require.Equal(t, c.rounds, needed, "rounds, looking one after the other")
+			require.LessOrEqual(t, swept.spread(), 1)
 		})
 	}
 }

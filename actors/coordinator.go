@@ -57,6 +57,7 @@ type coordinator struct {
 	behavior actor.Behavior
 	opened   bool // this or an earlier incarnation has told the broker
 	live     bool // this incarnation's first pass is done
+	claimed  bool // the broker has said that the stream is ours to read
 
 	found      streamFound
 	state      leasestore.StreamState
@@ -317,7 +318,7 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 	case streamLooked:
 		co.onLooked(c, m)
 	case listing:
-		co.onListing(m)
+		co.onListing(c, m)
 	case scanned:
 		co.onScanned(c, m)
 	case stateSaved:

@@ -1,6 +1,10 @@
 package actors
 
-import "time"
+import (
+	"time"
+
+	"github.com/protokinesis/protokinesis/leasestore"
+)
 
 // A node that shards are handed to may die meanwhile. Its own leases would run out by themselves, but what it is handed begins another ttl. So whoever
 // hands a shard over watches its heir until that one has taken it up, and takes back what it has not. Nothing can be delivered twice by
@@ -11,6 +15,14 @@ type heir struct {
 	id      string
 	named   time.Time
 	counter int64 // of the lease as it was handed over, once it is
+	foreign bool  // somebody else has named it, and looks after it
+}
+
+// has notes that the lease was handed over. The heir may be the one before the last that was named: that write was under way.
+func (h *heir) has(row leasestore.Lease) {
+	if !h.foreign {
+		h.id, h.counter = row.Owner, row.Counter
+	}
 }
 
 // name says who the shard is handed to; nobody if it is "".

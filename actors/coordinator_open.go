@@ -49,8 +49,19 @@ func (co *coordinator) onLooked(c actor.Context, m streamLooked) {
 		co.fail(c, streamError(co.how.stream.spelling, "the stream can't be opened", m.err))
 		return
 	}
-	co.found = m.found
-	c.Send(c.Parent(), streamIdentified{coordinator: c.Self(), stream: m.found.id})
+	co.found, co.claimed = m.found, false
+	co.list()
+}
+
+// onFirstListingFailed tries again if many nodes that start together got in each other's way.
+func (co *coordinator) onFirstListingFailed(c actor.Context, err error) {
+	if classify(err) != failureThrottled {
+		co.fail(c, streamError(co.how.stream.spelling, "the shards can't be listed", err))
+		return
+	}
+	co.listFail++
+	co.listDue = true
+	co.timers.set(timerSoon, throttlePause(co.listFail, 0))
 }
 
 func (co *coordinator) onClaimed(c actor.Context, m streamClaimed) {
@@ -58,21 +69,15 @@ func (co *coordinator) onClaimed(c actor.Context, m streamClaimed) {
 		co.fail(c, m.err)
 		return
 	}
-	co.listDue = true
+	co.claimed = true
 	co.scan()
 }
 
 // firstPass goes on with the first look at shards and leases.
 func (co *coordinator) firstPass(c actor.Context, m scanned) {
 	switch {
-	case m.listErr != nil && classify(m.listErr) == failureThrottled:
-		// Many nodes that start together get in each other's way.
-		co.listFail++
-		co.listDue = true
-		co.timers.set(timerSoon, throttlePause(co.listFail, 0))
-		return
 	case m.listErr != nil:
-		co.fail(c, streamError(co.how.stream.spelling, "the shards can't be listed", m.listErr))
+		co.onFirstListingFailed(c, m.listErr)
 		return
 	case m.leaseErr != nil:
 		co.fail(c, leaseError(leasestore.Key{}, co.how.stream.spelling, "the leases can't be read", m.leaseErr))

@@ -45,10 +45,18 @@ func (co *coordinator) list() {
 	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any { return from.list(ctx) })
 }
 
-func (co *coordinator) onListing(m listing) {
+func (co *coordinator) onListing(c actor.Context, m listing) {
 	co.listing, co.unseen = false, &m
-	if !co.closing.begun {
+	switch {
+	case co.closing.begun:
+	case co.claimed:
 		co.scan()
+	case m.listErr != nil:
+		co.unseen = nil
+		co.onFirstListingFailed(c, m.listErr)
+	default:
+		// Only now: whoever sees this node may hand it shards, and without a listing it could not read them.
+		c.Send(c.Parent(), streamIdentified{coordinator: c.Self(), stream: co.found.id})
 	}
 }
 
@@ -170,9 +178,22 @@ func (co *coordinator) learn(m scanned) {
 	if m.listed && m.listErr == nil {
 		co.relist(m.shards)
 	}
-	co.observer.Observe(m.leases, m.seenAt)
-	rows := make(map[string]leasestore.Lease, len(m.leases))
-	for _, lease := range m.leases {
+	co.learnLeases(m.leases, m.begun, m.seenAt)
+	co.look(m)
+	co.listStrangers()
+	if m.state.Version > co.state.Version {
+		co.state = m.state
+	}
+	if co.state.Version == 0 {
+		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
+	}
+}
+
+// learnLeases takes in all leases, as a look showed them.
+func (co *coordinator) learnLeases(leases []leasestore.Lease, begun, seenAt time.Time) {
+	co.observer.Observe(leases, seenAt)
+	rows := make(map[string]leasestore.Lease, len(leases))
+	for _, lease := range leases {
 		rows[lease.Shard] = lease
 	}
 	co.rows = rows
@@ -181,18 +202,10 @@ func (co *coordinator) learn(m scanned) {
 		if s.finished && s.finishedIn == co.state.Seek && !row.Checkpoint.IsShardEnd() {
 			continue // we know better than a scan that began before the shard was finished
 		}
-		if m.begun.After(s.knownAt) {
+		if begun.After(s.knownAt) {
 			s.lease = row
 		}
 		s.remember(row)
-	}
-	co.look(m)
-	co.listStrangers()
-	if m.state.Version > co.state.Version {
-		co.state = m.state
-	}
-	if co.state.Version == 0 {
-		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
 	}
 }
 

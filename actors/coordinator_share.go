@@ -182,7 +182,7 @@ func (co *coordinator) withdraw(c actor.Context, f *fleet) {
 // onGiving: a reader hands its lease over because somebody else has said so.
 func (co *coordinator) onGiving(c actor.Context, m readerGiving) {
 	if s := co.shards[m.shard]; s != nil && s.reader != nil {
-		s.giving = m.to
+		s.giving, s.heir = m.to, heir{foreign: true}
 		co.hintOwner(c, messages.HintKind_HINT_KIND_OFFERED, m.to)
 	}
 }
@@ -194,7 +194,8 @@ func (co *coordinator) onGivenAway(c actor.Context, s *shardInfo, row leasestore
 		s.heir = heir{} // what became of the lease is not known
 		return
 	}
-	s.lease, s.knownAt, s.gaveAway, s.heir.counter = row, time.Now(), true, row.Counter
+	s.lease, s.knownAt, s.gaveAway = row, time.Now(), true
+	s.heir.has(row)
 	if row.Owner != "" {
 		co.hintOwner(c, messages.HintKind_HINT_KIND_HANDED, row.Owner)
 	} else {
@@ -274,11 +275,10 @@ func (co *coordinator) logMembers(f *fleet) {
 
 // lastLook is the result of lookForHeirs.
 type lastLook struct {
-	members []leasestore.Member
-	planner leasestore.Planner
-	seenAt  time.Time
-	timeout time.Duration
-	err     error
+	view          leasestore.View
+	begun, seenAt time.Time
+	timeout       time.Duration
+	err           error
 }
 
 // lookForHeirs looks at the nodes once more before this one hands over what it has: in a rolling deployment the one that was there at the last
@@ -286,8 +286,10 @@ type lastLook struct {
 func (co *coordinator) lookForHeirs(timeout time.Duration) {
 	store, id := co.store, co.found.id
 	co.fx.run(min(co.cfg.Timings.LeaseTTL/3, time.Second), func(ctx context.Context) any {
-		view, err := store.View(ctx, id)
-		return lastLook{members: view.Members, planner: view.Planner, seenAt: time.Now(), timeout: timeout, err: err}
+		m := lastLook{begun: time.Now(), timeout: timeout}
+		m.view, m.err = store.View(ctx, id)
+		m.seenAt = time.Now()
+		return m
 	})
 }
 
@@ -295,7 +297,8 @@ func (co *coordinator) onLastLook(c actor.Context, m lastLook) {
 	if m.err != nil {
 		co.log().Info("a look at the other nodes failed; going by the one before", slog.Any("error", m.err))
 	} else {
-		co.shares.roster.observe(m.members, m.planner, m.seenAt)
+		co.learnLeases(m.view.Leases, m.begun, m.seenAt) // who has how many by now
+		co.shares.roster.observe(m.view.Members, m.view.Planner, m.seenAt)
 	}
 	if !co.closing.draining {
 		co.drainReaders(c, m.timeout)

@@ -112,26 +112,35 @@ func (h *historyRun) do(s step) {
 
 // reshard splits or merges, but keeps the stream small.
 func (h *historyRun) reshard(s step) {
+	open := openShards(h.world)
+	i := s.n % len(open)
+	switch {
+	case s.what == "split" && len(open) < 5:
+		split(h.world, open[i])
+	case s.what == "merge" && i+1 < len(open):
+		merge(h.world, open[i], open[i+1])
+	}
+	h.model.shards(h.service.Shards(testStream))
+}
+
+// openShards are the shards that take records, in the order of their hash keys: adjacent ones are next to each other.
+func openShards(w *world) (ids []string) {
 	var open []kinesistest.Shard
-	for _, sh := range h.service.Shards(testStream) {
+	for _, sh := range w.service.Shards(testStream) {
 		if sh.EndSequence == "" {
 			open = append(open, sh)
 		}
 	}
-	slices.SortFunc(open, func(a, b kinesistest.Shard) int { // adjacent ones are next to each other
+	slices.SortFunc(open, func(a, b kinesistest.Shard) int {
 		if len(a.StartHash) != len(b.StartHash) {
 			return len(a.StartHash) - len(b.StartHash)
 		}
 		return strings.Compare(a.StartHash, b.StartHash)
 	})
-	i := s.n % len(open)
-	switch {
-	case s.what == "split" && len(open) < 5:
-		split(h.world, open[i].ID)
-	case s.what == "merge" && i+1 < len(open):
-		merge(h.world, open[i].ID, open[i+1].ID)
+	for _, sh := range open {
+		ids = append(ids, sh.ID)
 	}
-	h.model.shards(h.service.Shards(testStream))
+	return ids
 }
 
 // restart ends the broker, in order or by force, and opens another on the same store.

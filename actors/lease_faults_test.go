@@ -78,9 +78,12 @@ func TestANodeDoesNotStealFromItself(t *testing.T) {
 		w.open(horizon)
 		w.neighbour()                // so that there is something to watch for
 		time.Sleep(10 * time.Second) // it has its share
+		for renewals := w.store.count("renew"); w.store.count("renew") == renewals; {
+			time.Sleep(time.Millisecond)
+		}
 		w.store.outage(errOutage, false)
 		before := w.store.count("acquire")
-		time.Sleep(9 * time.Second)
+		time.Sleep(8500 * time.Millisecond) // and a second until it tries again: the neighbour is not to see it expired
 		w.store.outage(nil, false)
 		time.Sleep(time.Minute)
 		require.Equal(w.t, before, w.store.count("acquire"))

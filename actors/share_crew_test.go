@@ -297,10 +297,12 @@ func (cr *crew) checkOwners() {
 	cr.t.Helper()
 	history := make(map[string][]storeCall)
 	for _, c := range cr.ledger.done() {
-		history[c.lease.Shard] = append(history[c.lease.Shard], c)
+		_, stream, _ := strings.Cut(c.lease.Stream.Name, "/")
+		key := stream + "/" + c.lease.Shard
+		history[key] = append(history[key], c)
 	}
 	for _, g := range cr.deliveries() {
-		owners := ownersAt(history[g.d.GetShardId()], g.at)
+		owners := ownersAt(history[g.d.GetStream()+"/"+g.d.GetShardId()], g.at)
 		require.Contains(cr.t, owners, g.by, "%v", g)
 	}
 }

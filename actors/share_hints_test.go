@@ -2,12 +2,14 @@ package actors
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/probe"
 )
 
 const fastPoll = 50 * time.Millisecond
@@ -46,7 +48,7 @@ func TestHintsMakeHandoversQuick(t *testing.T) {
 				delete(cr.living, "a")
 				cr.passFast(time.Second)
 				require.Less(cr.t, cr.gap(began), within(hints, 500*time.Millisecond, 3500*time.Millisecond))
-				require.Equal(cr.t, counts["a"], cr.moves()-moves)
+				require.Equal(cr.t, counts["a"], cr.moves()-moves, strings.Join(cr.history(""), "\n"))
 				cr.calm()
 				require.Zero(cr.t, cr.twice())
 			}, pollingFast, func(c *Config) { c.quiet = !hints })
@@ -144,7 +146,9 @@ func TestHintsBeforeConnect(t *testing.T) {
 	inCrew(t, 1, func(cr *crew) {
 		cr.me.Send(cr.broker, &messages.Hint{Kind: messages.HintKind_HINT_KIND_OFFERED})
 		cr.me.Request(cr.broker, &messages.Connect{})
+		probe.Expect[*messages.Connected](cr.me)
 		cr.me.Send(cr.broker, &messages.Hint{Kind: messages.HintKind_HINT_KIND_OFFERED, To: "x", Stream: "y"})
+		probe.Fish(cr.me, func(*messages.Connected) bool { return true })
 		cr.join("a")
 		cr.calm()
 	})

@@ -111,6 +111,12 @@ func tap[T any](ctx context.Context, s *tapStore, c storeCall, call func(ctx con
 	return result, nil
 }
 
+// Shared is what the store below says.
+func (s *tapStore) Shared() bool {
+	below, says := s.Store.(interface{ Shared() bool })
+	return says && below.Shared()
+}
+
 func (s *tapStore) Get(ctx context.Context, key leasestore.Key) (leasestore.Lease, error) {
 	c := storeCall{op: "get", lease: leasestore.Lease{Key: key}}
 	return tap(ctx, s, c, func(ctx context.Context) (leasestore.Lease, error) { return s.Store.Get(ctx, key) })
@@ -181,18 +187,7 @@ type process struct {
 // install makes a node run in the process.
 func (p *process) install(c *Config) {
 	tapped(&p.tap)(c)
-	p.tap.onCall(func(ctx context.Context, _ storeCall, do func(ctx context.Context) error) error {
-		if p.isShut() {
-			ctx = context.WithoutCancel(ctx) // it is on its way when the process stops
-		}
-		p.pass()
-		if p.dead.Load() {
-			return errDead
-		}
-		err := do(ctx)
-		p.pass()
-		return err
-	})
+	p.tap.onCall(p.around(nil, false))
 	before := c.intercept
 	c.intercept = func(r role, message any) {
 		p.pass()
@@ -218,6 +213,29 @@ func (p *process) isShut() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.closed != nil
+}
+
+// around is how a call is made in the process. It dies at the one that diesAt says, before or after it is done.
+func (p *process) around(diesAt func(c storeCall) bool, done bool) around {
+	return func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error {
+		dies := diesAt != nil && diesAt(c)
+		if dies && !done {
+			p.kill()
+		}
+		if p.isShut() {
+			ctx = context.WithoutCancel(ctx) // it is on its way when the process stops
+		}
+		p.pass()
+		if p.dead.Load() {
+			return errDead
+		}
+		err := do(ctx)
+		if dies {
+			p.kill()
+		}
+		p.pass()
+		return err
+	}
 }
 
 // kill ends the process without a word. bury lets go of what still waits in it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/probe"
 )
 
@@ -129,11 +130,11 @@ func (l *fleetLog) check(twice int) {
 			last[g.d.GetPartitionKey()] = number
 		}
 	}
-	require.Equal(l.w.t, l.put, len(times), "none lost")                   //nolint:testifylint // not to print them all
-	require.LessOrEqual(l.w.t, len(l.got)-len(times), twice, "come twice") //nolint:testifylint // likewise
+	require.Equal(l.w.t, l.put, len(times), "none lost") //nolint:testifylint // not to print them all
+	require.LessOrEqual(l.w.t, len(l.got)-len(times), twice, "come twice")
 }
 
-// A node that joins gets its share by handover: no record is lost, none comes twice, none out of order; the same when it leaves.
+// L7, L9: A node that joins gets its share by handover: no record is lost, none comes twice, none out of order; the same when it leaves.
 func TestNodesJoinAndLeave(t *testing.T) {
 	for _, hints := range []bool{true, false} {
 		t.Run(fmt.Sprintf("hints=%v", hints), func(t *testing.T) {
@@ -200,3 +201,19 @@ func TestNodesThatStartTogetherMoveNothing(t *testing.T) {
 type sharedStore struct{ leasestore.Store }
 
 func (sharedStore) Shared() bool { return true }
+
+// L8: a node that joins while shards are still being opened gets its share all the same, also of those.
+func TestAShardIsHandedOverBeforeItIsOpen(t *testing.T) {
+	inBubble(t, 4, func(w *world) {
+		l := &fleetLog{w: w}
+		a := w.join("a").subscribe(horizon)
+		l.pass(time.Second)
+		w.service.Fault("GetShardIterator", kinesistest.Match{}, 8, kinesistest.Hang())
+		w.me.Request(a.opened.GetSubscription(), &messages.Seek{To: toHorizon()})
+		time.Sleep(time.Second) // all of its shards are being opened anew
+		b := w.join("b").subscribe()
+		l.pass(2 * time.Minute)
+		require.Equal(w.t, map[string]int{a.owner: 2, b.owner: 2}, w.owned(4))
+		l.check(l.put)
+	})
+}

@@ -73,7 +73,7 @@ func unreadFor(fault string, times int32) time.Duration {
 	return 3 * time.Second
 }
 
-// L3: whatever becomes of any write of a handover, once or three times in a row, with records in flight or none: nothing is lost, what was
+// L3, L16: whatever becomes of any write of a handover, once or three times in a row, with records in flight or none: nothing is lost, what was
 // settled does not come twice, and the shard is read again soon.
 func TestEachWriteOfAHandoverGoesWrong(t *testing.T) {
 	for name, fault := range storeFaults {

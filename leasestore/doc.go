@@ -40,6 +40,8 @@
 //	Release      same counter                         owner and next owner cleared
 //	Delete       same counter                         row removed
 //	SaveState    same version                         state, version + 1
+//	Beat         none: only the member writes it      the member's row, beat + 1
+//	Forget       same beat, or no row                 member's row removed
 //
 // So an owner that was paused and lost its lease (a zombie) can write nothing, and needs not know that it is one:
 // [ErrFenced] tells it, and it stops reading the shard without another write. It may still be delivering records when it
@@ -72,6 +74,7 @@
 //
 // # Stores
 //
-// [Memory] serves one process; package file one node, across restarts. Every store passes the suite of package storetest; whoever
-// writes one over a transactional database can use the rules of the writes as they are here ([ApplyAcquire] and its like).
+// [Memory] serves one process; package file one node, across restarts; package dynamodb any number of nodes, and KCL workers beside them. Every
+// store passes the suite of package storetest; whoever writes one over a transactional database can use the rules of the writes as they are here
+// ([ApplyAcquire] and its like).
 package leasestore

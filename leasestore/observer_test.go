@@ -101,7 +101,7 @@ func TestObserverTellsKeysApart(t *testing.T) {
 	require.False(t, o.Expired(reborn.Key, now))
 }
 
-// One broker renews and dies, another watches and takes over: with real timers, on a clock that costs no time.
+// L6: One broker renews and dies, another watches and takes over: with real timers, on a clock that costs no time.
 func TestTakeoverWithinTTLAndOneScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const renewEvery, scanEvery, dies = 3 * time.Second, time.Second, time.Minute

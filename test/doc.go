@@ -69,22 +69,41 @@
 //	L2  A node takes a shard over from itself.
 //	    actors: TestANodeDoesNotStealFromItself
 //	L3  A write of the lease is stored and its reply lost.
-//	    actors: TestLostRepliesOfTheStore
+//	    actors: TestALeaseIsGivenAwayAfterALostReply TestEachWriteOfAHandoverGoesWrong TestLostRepliesOfTheStore
 //	    leasestore: TestConfirmLostReply
+//	    leasestore/dynamodb: TestLostRepliesAreConfirmed
 //	L4  Renewals and checkpoints of one lease fence each other.
 //	    actors: TestRenewalsAndCheckpointsDoNotFenceEachOther
 //	L5  A lease is owned and nobody reads its shard.
 //	    actors: TestAShardIsReadAgainAfterAnOutage TestReaderStoppedByForceIsReplaced
+//	L6  Expiry is judged by wall clocks, which differ.
+//	    leasestore: TestTakeoverWithinTTLAndOneScan
+//	L7  A node that stops in order leaves its shards unread until its leases expire.
+//	    actors: TestADeadNodesShardsAreReadAgainInTime TestNodesJoinAndLeave
+//	L8  A handover is asked for before the shard has been opened.
+//	    actors: TestAShardIsHandedOverBeforeItIsOpen
+//	L9  A shard is taken from a live node, and what was in flight comes twice.
+//	    actors: TestASlowHandlerIsWaitedFor TestNodesJoinAndLeave TestRecordsInFlightThatNeverSettle
+//	L10  One node takes many shards at once, on stale counters.
+//	    actors: TestAssignEveryInterleaving
+//	L11  Nodes that start together fall over each other.
+//	    actors: TestNodesThatStartWithinTheGatherTime
 //	L12  A lease without a checkpoint.
 //	    actors: TestLineage TestSentinelsAreNotSequenceNumbers
+//	    leasestore/dynamodb: TestNoCheckpointIsOneWhateverTheWord
 //	L13  Two nodes of one name.
 //	    actors: TestNodesOfOneNameAreTwoOwners
+//	L14  Two nodes start the same new shard.
+//	    actors: TestAssignEveryInterleaving
 //	L15  Shards of one id in two streams.
 //	    actors: TestShardsOfOneIDInTwoStreams
+//	L16  A release that is refused is tried for ever.
+//	    actors: TestEachWriteOfAHandoverGoesWrong
 //	L17  The row of a lease is deleted while its shard is read.
 //	    actors: TestDeletedRowIsMadeAnewWhereItWas TestDeletedRowOfAFinishedShard TestDeletedRowOfAnotherNode
 //	L18  One failed renewal gives the lease up.
 //	    actors: TestSelfFencing
+//	    leasestore/dynamodb: TestThrottledRequestsAreTriedAgain
 //	L19  Rows of finished shards are kept for ever.
 //	    actors: TestFirstTenThatAreNotProvenDoNotHoldUpTheRest TestLeasesOfTrimmedShardsAreRemoved TestRetirable
 //	L20  A node that stood still goes on when another has its shard.
@@ -105,6 +124,7 @@
 //	    leasestore: TestCompareSequence
 //	C7  Words such as TRIM_HORIZON are taken for sequence numbers.
 //	    actors: TestSentinelsAreNotSequenceNumbers
+//	    leasestore/dynamodb: TestNoCheckpointIsOneWhateverTheWord
 //	C8  A closed shard's ending sequence number is none.
 //	    actors: TestAnEndingSequenceNumberThatIsNone
 //	C9  A checkpoint within an aggregated record.

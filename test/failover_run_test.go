@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -41,8 +42,9 @@ type failoverRun struct {
 	table        *dynamodb.Client
 	stream       string // and table
 	shards       int
-	hints        bool // nodes can tell each other
-	number       int  // of the run
+	every        time.Duration // a record is published to each shard
+	hints        bool          // nodes can tell each other
+	number       int           // of the run
 	nodes        map[string]*failoverNode
 	rows         sync.Map // key → *sync.Mutex
 
@@ -58,7 +60,7 @@ type failoverRun struct {
 func newFailoverRun(t *testing.T, program string, c failoverCase, number int) *failoverRun {
 	t.Helper()
 	f := &failoverRun{
-		t: t, program: program, kinesisLocal: emulators.KinesisLocal(t), dynalite: emulators.Dynalite(t), shards: c.shards, hints: c.hints,
+		t: t, program: program, kinesisLocal: emulators.KinesisLocal(t), dynalite: emulators.Dynalite(t), shards: c.shards, every: c.every, hints: c.hints,
 		number: number, nodes: map[string]*failoverNode{}, began: time.Now(), stop: make(chan struct{}),
 	}
 	f.target = emulator(t, kinesisLocal, f.kinesisLocal)
@@ -80,7 +82,6 @@ func newFailoverRun(t *testing.T, program string, c failoverCase, number int) *f
 			_ = os.RemoveAll(f.folder)
 		}
 	})
-	f.publish(c.every)
 	return f
 }
 
@@ -98,6 +99,9 @@ func (f *failoverRun) end() {
 	_, err := f.client.DeleteStream(ctx, &kinesis.DeleteStreamInput{StreamName: &f.stream})
 	assert.NoError(f.t, err)
 }
+
+// logFile is what a node logs to.
+func (f *failoverRun) logFile(node string) string { return filepath.Join(f.folder, node+".log") }
 
 func (f *failoverRun) now() time.Duration { return time.Since(f.began) }
 
@@ -120,8 +124,13 @@ func (f *failoverRun) log() *failover.Log {
 	return &failover.Log{TTL: failoverTTL, Records: slices.Clip(f.records), Events: slices.Clip(f.events)}
 }
 
-// publish publishes a record to every shard, again and again. Each shard has two keys, which take turns.
-func (f *failoverRun) publish(every time.Duration) {
+// publish publishes a record to every shard, again and again. Each shard has two keys, which take turns. It begins when all nodes have
+// subscribed, as they begin at the tip.
+func (f *failoverRun) publish() {
+	f.t.Helper()
+	for _, n := range f.nodes {
+		n.subscribed()
+	}
 	entries := make([][]types.PutRecordsRequestEntry, 2)
 	for i := range f.shards {
 		hash := new(big.Int).Lsh(big.NewInt(int64(2*i+1)), 127) // the middle of the shard
@@ -133,7 +142,7 @@ func (f *failoverRun) publish(every time.Duration) {
 		}
 	}
 	f.publisher.Go(func() {
-		tick := time.NewTicker(every)
+		tick := time.NewTicker(f.every)
 		defer tick.Stop()
 		for number := 0; f.put(entries[number%2], number/2); number++ {
 			select {
@@ -175,26 +184,26 @@ func (f *failoverRun) stopPublishing() {
 	f.publisher.Wait()
 }
 
-// await waits until something holds of the log, and reports whether it does.
-func (f *failoverRun) await(what string, limit time.Duration, holds func(l *failover.Log) bool) bool {
+// await waits until something holds of the log.
+func (f *failoverRun) await(what string, limit time.Duration, holds func(l *failover.Log) bool) {
 	f.t.Helper()
 	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		l := f.log()
 		if holds(l) {
-			return true
+			return
 		}
 		if time.Now().After(end) {
 			at := f.now()
 			f.t.Errorf("%s: not within %v; the owners are %v", what, limit, l.Owners(at))
-			return false
+			return
 		}
 	}
 }
 
 // balanced waits until the nodes share all shards evenly.
-func (f *failoverRun) balanced(limit time.Duration, nodes ...string) bool {
+func (f *failoverRun) balanced(nodes ...string) {
 	f.t.Helper()
-	return f.await(fmt.Sprintf("%v share the shards", nodes), limit, func(l *failover.Log) bool {
+	f.await(fmt.Sprintf("%v share the shards", nodes), failoverSoon, func(l *failover.Log) bool {
 		spread, all := failover.Spread(l.Owners(f.now()), nodes, f.shards)
 		return all && spread <= 1
 	})

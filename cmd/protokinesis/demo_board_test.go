@@ -76,7 +76,25 @@ func TestBoardKnowsWhatIsReadAgain(t *testing.T) {
 	after := time.Now()
 	missing(other.Shard)
 	b.readBy(shard.Shard, "node-2")
+	b.readBy(shard.Shard, "node-1") // a late answer
+	missing(other.Shard)
 	b.wrote(finished(row(other.Shard, 2, "node-1")))
 	last := missing()
 	require.False(t, last.Before(before) || last.After(after), "the first read, not the last")
+}
+
+// A node that had read the shard before, and gets it back, has to read it anew.
+func TestBoardForgetsWhoReadBefore(t *testing.T) {
+	b := newBoard()
+	const shard = "shardId-000000000000"
+	b.wrote(row(shard, 1, "node-2"))
+	b.readBy(shard, "node-2")
+	b.wrote(row(shard, 2, "node-1"))
+	b.wrote(row(shard, 3, "node-2"))
+	had := []leasestore.Lease{row(shard, 2, "node-1")}
+	_, missing := b.readAgain(had, "node-1")
+	require.Equal(t, []string{shard}, missing)
+	b.readBy(shard, "node-2")
+	_, missing = b.readAgain(had, "node-1")
+	require.Empty(t, missing)
 }

@@ -80,6 +80,37 @@ func TestDemoOfSeveralNodesTellsWhoReadsWhat(t *testing.T) {
 	require.Contains(t, r.stdout, "\n0 lost, ")
 }
 
+func TestDemoOfSeveralNodesTellsWhoJoins(t *testing.T) {
+	t.Parallel()
+	r := cliRun(t, "", "demo", "--nodes", "2", "--records", "400", "--rate", "400", "--shards", "4")
+	require.Equal(t, exitDone, r.code, r.stderr)
+	left := regexp.MustCompile(`(?m)^(node-[12]) leaves$`).FindStringSubmatch(r.stderr)
+	require.NotNil(t, left, r.stderr)
+	other := map[string]string{"node-1": "node-2", "node-2": "node-1"}[left[1]]
+	_, after, _ := strings.Cut(r.stderr, "another node joins\n")
+	require.Regexp(t, `(?m)^`+other+`: \d+ \d+   node-3: \d+ \d+$`, after, r.stderr)
+	require.Regexp(t, `^2 nodes, one left, and its shards were read again after \d\.\d s; \d+ moves, 0 shards between`, r.stdout)
+	require.Contains(t, r.stdout, "\n0 lost, 0 duplicates, ")
+}
+
+// Shares are fair when nodes that live have all open shards, and none has two more than another.
+func TestFairShares(t *testing.T) {
+	server := kinesistest.Start(t)
+	require.NoError(t, server.CreateStream(demoStream, 3))
+	f := &fleet{demo: &demo{server: server}, board: newBoard(), live: []*demoNode{{name: "node-1"}, {name: "node-2"}}}
+	id := func(n int) string { return server.Shards(demoStream)[n].ID }
+	for i, c := range []struct {
+		shard  int
+		node   string
+		fair   bool
+		spread int
+	}{{0, "node-1", false, 1}, {1, "node-1", false, 2}, {2, "node-3", false, 2}, {2, "node-1", false, 3}, {2, "node-2", true, 1}, {2, "", false, 2}} {
+		f.board.wrote(row(id(c.shard), int64(i+1), c.node))
+		require.Equal(t, c.fair, f.isFair(), "after write %d", i+1)
+		require.Equal(t, c.spread, f.spread(), "after write %d", i+1)
+	}
+}
+
 func TestDemoOfSeveralNodesInterrupted(t *testing.T) {
 	for name, at := range map[string]string{"before anything": "", "when the nodes have shards": "node-1: ", "when one is killed": "is killed"} {
 		t.Run(name, func(t *testing.T) {
@@ -132,9 +163,8 @@ func TestKilledNodeOfADemoIsCutOff(t *testing.T) {
 	had, unsaved := n.kill()
 	require.Len(t, had, 1)
 	require.Equal(t, 1, unsaved, "its lease does not tell of it")
-	_, err = n.consumption.node.Publisher().Publish(t.Context(), protokinesis.Record{Stream: demoStream, Data: []byte("late")})
+	_, err = n.consumption.node.Subscribe(t.Context(), protokinesis.Stream("other", protokinesis.CreateIfMissing(1)), protokinesis.Actor(n.consumption.pid))
 	require.ErrorIs(t, err, errPulled)
-	require.Empty(t, server.Records(demoStream))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	require.ErrorIs(t, n.handle(ended, []*messages.Delivery{record}, 1), errPulled)

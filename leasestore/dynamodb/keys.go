@@ -23,6 +23,8 @@ import (
 // each after "<application>/" if there is one. <epoch> is the stream's creation time in seconds, with three decimals if it is not whole: for Kinesis
 // it is. In names and applications what would end them (: / %) is written as in a URL.
 //
+// A member whose id is written otherwise is nobody whom a KCL leader could give leases to, as a lease's owner is always the id itself.
+//
 // The stream row has a key of its own, not KCL's stream info's: KCL creates that if it is missing and takes the stream id in it for Kinesis's.
 type keys struct {
 	prefix string // <application>/

@@ -37,8 +37,8 @@ func wrote(node, owner, checkpoint string) failover.Event {
 	return failover.Event{What: failover.Write, Node: node, Shard: "s", Row: failover.Row{Owner: owner, Counter: 1, Checkpoint: checkpoint}}
 }
 
-func mark(what failover.What, node string) failover.Event {
-	return failover.Event{What: what, Node: node}
+func mark(what failover.What) failover.Event {
+	return failover.Event{What: what, Node: "a"}
 }
 
 func lines(second int, node string, sequences ...string) []failover.Event {
@@ -109,13 +109,13 @@ func TestRules(t *testing.T) {
 
 		{
 			name: "a zombie ends what it was at", late: 1, dups: 1,
-			log: logOf(taken, lines(2, "a", "s0"), one(2, wrote("a", "a", "s0")), one(2, mark(failover.Stopped, "a")), one(12, wrote("b", "b", "s0")),
-				lines(12, "b", "s1", "s2", "s3", "s4", "s5"), one(30, mark(failover.Continued, "a")), lines(30, "a", "s1")),
+			log: logOf(taken, lines(2, "a", "s0"), one(2, wrote("a", "a", "s0")), one(2, mark(failover.Stopped)), one(12, wrote("b", "b", "s0")),
+				lines(12, "b", "s1", "s2", "s3", "s4", "s5"), one(30, mark(failover.Continued)), lines(30, "a", "s1")),
 		},
 		{
 			name: "a zombie reads on", late: 0, dups: 1, rule: failover.RuleReader, text: "which was published at 3s",
-			log: logOf(taken, lines(2, "a", "s0"), one(2, wrote("a", "a", "s0")), one(2, mark(failover.Stopped, "a")), one(12, wrote("b", "b", "s0")),
-				lines(12, "b", "s1", "s2", "s3", "s4", "s5"), one(30, mark(failover.Continued, "a")), lines(30, "a", "s3")),
+			log: logOf(taken, lines(2, "a", "s0"), one(2, wrote("a", "a", "s0")), one(2, mark(failover.Stopped)), one(12, wrote("b", "b", "s0")),
+				lines(12, "b", "s1", "s2", "s3", "s4", "s5"), one(30, mark(failover.Continued)), lines(30, "a", "s3")),
 		},
 		{
 			name: "a node that is cut off reads on beyond its ttl", rule: failover.RuleReader, text: "last write of the lease was at -8s",

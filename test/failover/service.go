@@ -38,7 +38,7 @@ func (s *service) find(shard, sequence string) (place, bool) {
 // position is the index of the first record after a checkpoint, -1 if it is none.
 func (s *service) position(shard, checkpoint string) int {
 	switch checkpoint {
-	case "", "TRIM_HORIZON":
+	case "", "TRIM_HORIZON", "AT_TIMESTAMP": // nothing is published before the instant
 		return 0
 	case "SHARD_END":
 		return len(s.shards[shard])
