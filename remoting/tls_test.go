@@ -39,8 +39,8 @@ func TestMutualTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stranger := start(t, spec)
 			// Either no answer within the time, or word that there is no way.
-			require.NotEmpty(t, stranger.ask(order{To: node.counter(), Bytes: 1, Within: 3 * time.Second}).Failed)
-			require.NotEmpty(t, node.ask(order{To: stranger.counter(), Bytes: 1, Within: 3 * time.Second}).Failed)
+			require.NotEmpty(t, stranger.ask(order{To: node.counter(), Bytes: 1, Within: time.Second}).Failed)
+			require.NotEmpty(t, node.ask(order{To: stranger.counter(), Bytes: 1, Within: time.Second}).Failed)
 			require.Equal(t, before, node.received())
 			require.Zero(t, stranger.received())
 		})
