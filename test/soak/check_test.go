@@ -277,6 +277,16 @@ func TestRules(t *testing.T) {
 				give(4, "c0"), write(soak.Acquire, "b", "c", 5, "c0"), handled("b", "c1")),
 		},
 		{
+			name: "given to one that did not take it up",
+			log: logOf(parent(), restOfD(), began(100, acquireC), handled("a", "c0"), began(200, write(soak.Checkpoint, "a", "c", 3, "c0")), began(200, give(4, "c0")),
+				began(300, write(soak.Acquire, "a", "c", 5, "c0")), handled("a", "c1")),
+		},
+		{
+			name: "taken back from one that did", rule: soak.RuleReader, text: "which it does not hold",
+			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), write(soak.Checkpoint, "a", "c", 3, "c0"), give(4, "c0"),
+				write(soak.Acquire, "b", "c", 5, "c0"), write(soak.Release, "a", "c", 6, "c0"), handled("b", "c1")),
+		},
+		{
 			name: "given away without a checkpoint", rule: soak.RuleHandover, text: `with the checkpoint "TRIM_HORIZON", and had done c0`,
 			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), give(4, "TRIM_HORIZON"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"),
 				handled("b", "c0", "c1")),
