@@ -146,9 +146,11 @@ func failoverCold(f *failoverRun) []failoverFigure {
 	}
 }
 
-// failoverStop: one of three nodes stands still for 30 s.
+// failoverStop: one of three nodes stands still for 30 s. In every other run it can't reach the store when it wakes up, so that nobody tells it that it has lost
+// its shards.
 func failoverStop(f *failoverRun) []failoverFigure {
-	f.up("n1", "n2", "n3")
+	all := []string{"n1", "n2", "n3"}
+	f.up(all...)
 	n2 := f.nodes["n2"]
 	stopped := f.now()
 	n2.signal(syscall.SIGSTOP)
@@ -157,18 +159,22 @@ func failoverStop(f *failoverRun) []failoverFigure {
 	took := f.readAgain("n2", stopped)
 	f.pass(time.Until(f.began.Add(stopped + 30*time.Second)))
 	f.balanced("n1", "n3")
-	continued := f.now()
+	if f.number%2 == 0 {
+		n2.cut(gateHangs)
+	}
 	n2.signal(syscall.SIGCONT)
-	f.balanced("n1", "n2", "n3")
 	f.pass(failoverCalm)
-	back, ok := f.log().Balanced([]string{"n1", "n2", "n3"}, f.shards, failover.Span{From: continued, To: f.now()})
-	f.expect(ok, "who has which shard does not stay as it is")
+	if f.number%2 == 0 {
+		n2.heal()
+	}
+	f.balanced(all...)
+	f.pass(failoverCalm)
 	report := f.finish()
 	f.expect(report.Duplicates <= unsettled+report.Late, "%d records came twice, and %d were not in a checkpoint", report.Duplicates, unsettled)
 	return []failoverFigure{
 		seconds("every shard read again", took, failoverTTL+3*time.Second),
 		count("printed by the zombie", report.Late, 0), // but what was on its way when it was stopped may be
-		seconds("it has its share again", back, 0),
+		count("written by the zombie", report.Foreign, 0),
 		count("records that came twice", report.Duplicates, unsettled),
 	}
 }

@@ -37,6 +37,7 @@ type Report struct {
 	Duplicates int
 	Late       int // lines of a shard that another node had by then, of records that were on their way before
 	Takeovers  int // leases taken from a node that had not given them away
+	Foreign    int // writes of leases that were another's; none must be
 }
 
 // Check goes through a log.
@@ -209,6 +210,7 @@ func (c *checker) mayWrite(s *shardState, e *Event) {
 	switch {
 	case s.row.Owner == "" || s.row.Owner == e.Node || s.last.Node == e.Node:
 	case e.Row.Owner != e.Node:
+		c.report.Foreign++
 		c.violate(RuleFence, "%v: node %s wrote the lease of %s, which node %s has, to %+v", e.At, e.Node, s.id, s.row.Owner, e.Row)
 	case e.At-s.last.Began < c.ttl:
 		c.violate(RuleFence, "%v: node %s took %s from node %s, whose last write was at %v", e.At, e.Node, s.id, s.row.Owner, s.last.At)
