@@ -243,4 +243,3 @@ func (p *process) kill() {
 	p.dead.Store(true)
 	p.shut()
 }
-
