@@ -105,10 +105,11 @@ type System struct {
 	asker  *actors.Asker
 	logger *slog.Logger
 
-	publishers sync.Map // stream → its publisher's *actor.PID, which lives as long as the broker
+	publisher *Publisher // without options
 
-	mu       sync.Mutex
-	handlers map[string]*Subscription // of HandlerFunc subscriptions, by the handler's actor id
+	mu         sync.Mutex
+	handlers   map[string]*Subscription // of HandlerFunc subscriptions, by the handler's actor id
+	publishers []*Publisher             // with options
 }
 
 // New spawns a broker in system. It does no I/O; what is wrong with the options is found by Connect. It panics if the name given by
@@ -131,9 +132,11 @@ func New(system *actor.ActorSystem, options ...Option) *System {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &System{
+	s := &System{
 		system: system, pid: pid, asker: actors.NewAsker(system), logger: logger, handlers: make(map[string]*Subscription),
 	}
+	s.publisher = &Publisher{system: s}
+	return s
 }
 
 // PID is the broker, for those who send messages (package messages).

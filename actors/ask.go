@@ -21,12 +21,6 @@ type asker struct {
 	// waiting is the correlation of the request under way, with abandoned set when its caller has gone; what carries
 	// another is of an earlier one.
 	waiting atomic.Uint64
-
-	// A record to be published and its envelope are part of the asker, so that publishing allocates neither. They are written again only
-	// after their answer has come.
-	publish  messages.Publish
-	key      string
-	envelope actor.MessageEnvelope
 }
 
 // abandoned marks a request whose caller has gone; the asker is free again when its answer comes.
@@ -77,11 +71,12 @@ func (a *Asker) Ask(ctx context.Context, to *actor.PID, request any, correlation
 // answered by publisherFound or an error.
 type findPublisher struct {
 	stream      string
+	options     *messages.PublishOptions
 	correlation uint64
 }
 
 type publisherFound struct {
-	pid         *actor.PID
+	outlet      *Outlet
 	correlation uint64
 }
 
@@ -91,10 +86,10 @@ func (m findPublisher) GetCorrelation() uint64 { return m.correlation }
 // GetCorrelation is what requests and answers have in common.
 func (m publisherFound) GetCorrelation() uint64 { return m.correlation }
 
-// Publisher asks a broker of this process for the publisher of a stream, to be used with Publish.
-func (a *Asker) Publisher(ctx context.Context, broker *actor.PID, stream string) (*actor.PID, error) {
+// Outlet asks a broker of this process for the publisher of a stream and options.
+func (a *Asker) Outlet(ctx context.Context, broker *actor.PID, stream string, options *messages.PublishOptions) (*Outlet, error) {
 	n := NextCorrelation()
-	answer, err := a.Ask(ctx, broker, findPublisher{stream: stream, correlation: n}, n)
+	answer, err := a.Ask(ctx, broker, findPublisher{stream: stream, options: options, correlation: n}, n)
 	if err != nil {
 		return nil, err
 	}
@@ -102,27 +97,7 @@ func (a *Asker) Publisher(ctx context.Context, broker *actor.PID, stream string)
 	if !ok {
 		return nil, fmt.Errorf("unexpected answer %T", answer)
 	}
-	return found.pid, nil
-}
-
-// Publish asks a broker, or a stream's publisher, to store a record; key nil is a random one.
-func (a *Asker) Publish(ctx context.Context, to *actor.PID, stream string, data []byte, key *string, hashKey string,
-	headers map[string]string,
-) (any, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	q, correlation := a.get(), NextCorrelation()
-	m := &q.publish
-	m.Stream, m.Data, m.ExplicitHashKey, m.Headers, m.Correlation, m.PartitionKey = stream, data, hashKey, headers, correlation, nil
-	if key != nil {
-		q.key = *key
-		m.PartitionKey = &q.key
-	}
-	q.envelope = actor.MessageEnvelope{Message: m, Sender: q.pid}
-	q.waiting.Store(correlation)
-	a.system.Root.Send(to, &q.envelope)
-	return q.wait(ctx, correlation)
+	return found.outlet, nil
 }
 
 func (q *asker) wait(ctx context.Context, correlation uint64) (any, error) {
@@ -164,7 +139,6 @@ func (a *Asker) get() *asker {
 }
 
 func (a *Asker) put(q *asker) {
-	q.publish.Data, q.publish.Headers = nil, nil // not to be held until the next one
 	a.mu.Lock()
 	a.idle = append(a.idle, q)
 	a.mu.Unlock()

@@ -11,7 +11,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/protokinesis/protokinesis/messages"
 	"github.com/protokinesis/protokinesis/test/probe"
@@ -245,53 +244,6 @@ func TestRequestsGivenUpAreUsedAgainOnceAnswered(t *testing.T) {
 			senders[r.sender.GetId()] = true
 		}
 		require.LessOrEqual(tt, len(senders), 2)
-	})
-}
-
-func TestPublishIsAnswered(t *testing.T) {
-	inAsk(t, func(tt *askTest) {
-		for _, key := range []*string{new("key"), nil, new("")} {
-			var got any
-			var err error
-			go func() {
-				got, err = tt.asker.Publish(tt.Context(), tt.p.PID(), "orders", []byte("data"), key, "5", map[string]string{"a": "b"})
-			}()
-			m := probe.Expect[*messages.Publish](tt.p)
-			require.True(tt, proto.Equal(&messages.Publish{
-				Stream: "orders", Data: []byte("data"), PartitionKey: key, ExplicitHashKey: "5", Headers: map[string]string{"a": "b"},
-				Correlation: m.GetCorrelation(),
-			}, m), "%v", m)
-			tt.p.Reply(&messages.Published{Correlation: m.GetCorrelation() + 1})
-			tt.p.Reply(&messages.Published{SequenceNumber: "7", Correlation: m.GetCorrelation()})
-			synctest.Wait()
-			require.NoError(tt, err)
-			published, _ := got.(*messages.Published)
-			require.Equal(tt, "7", published.GetSequenceNumber())
-		}
-	})
-}
-
-// The broker may still be reading a record that its caller gave up; it does not become another one.
-func TestPublishGivenUpIsNotWrittenAgain(t *testing.T) {
-	inAsk(t, func(tt *askTest) {
-		publish := func(ctx context.Context, data string) (*messages.Publish, *actor.PID) {
-			go func() { _, _ = tt.asker.Publish(ctx, tt.p.PID(), "orders", []byte(data), new(data), "", nil) }()
-			return probe.Expect[*messages.Publish](tt.p), tt.p.Sender()
-		}
-		ctx, cancel := context.WithCancel(tt.Context())
-		first, sender := publish(ctx, "first")
-		before := proto.Clone(first)
-		cancel()
-		synctest.Wait()
-		second, _ := publish(tt.Context(), "second")
-		require.True(tt, proto.Equal(before, first), "%v", first)
-		tt.p.Reply(&messages.Published{Correlation: second.GetCorrelation()})
-		synctest.Wait()
-		third, _ := publish(tt.Context(), "third")
-		require.True(tt, proto.Equal(before, first), "%v", first)
-		tt.p.Reply(&messages.Published{Correlation: third.GetCorrelation()})
-		tt.p.Send(sender, &messages.Published{Correlation: first.GetCorrelation()})
-		synctest.Wait()
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 //	*messages.Connect             anyone          loads the configuration; answered by Connected or Error
 //	*messages.Subscribe           anyone          spawns a coordinator; answered by Subscribed or Error
 //	*messages.Publish             anyone          passes it to the stream's publisher, which answers
+//	*messages.PublishBatch        anyone          likewise
 //	findPublisher                 the Go API      names the publisher
 //	*messages.Seek                anyone          passes it to the stream's coordinator, which answers
 //	*messages.StatusRequest       anyone          asks the coordinators; answered by Status
@@ -57,7 +58,8 @@ type broker struct {
 	applications applications
 
 	subscriptions map[string]*subscription // by coordinator's actor id
-	publishers    map[string]*actor.PID    // by stream's spelling
+	publishers    map[publisherKey]*Outlet // by stream's spelling and options
+	quotas        map[string]*quota        // of streams published to, by their spelling
 	status        gatherings
 	closing       brokerClosing
 }
@@ -121,7 +123,8 @@ func SpawnBroker(system *actor.ActorSystem, cfg Config) (*actor.PID, error) {
 func newBroker(cfg *Config) *broker {
 	b := &broker{
 		cfg: cfg, behavior: actor.NewBehavior(), state: messages.BrokerState_BROKER_STATE_CONFIGURED,
-		subscriptions: make(map[string]*subscription), publishers: make(map[string]*actor.PID),
+		subscriptions: make(map[string]*subscription), publishers: make(map[publisherKey]*Outlet),
+		quotas: make(map[string]*quota),
 	}
 	b.behavior.Become(b.configured)
 	return b
@@ -201,6 +204,8 @@ func (b *broker) connected(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *messages.Publish:
 		b.onPublish(c, m)
+	case *messages.PublishBatch:
+		b.onPublishBatch(c, m)
 	case findPublisher:
 		b.onFindPublisher(c, m)
 	case *messages.Subscribe:
@@ -347,7 +352,7 @@ func (b *broker) onStatusRequest(c actor.Context, m *messages.StatusRequest) {
 		children = append(children, s.pid)
 	}
 	for _, p := range b.publishers {
-		children = append(children, p)
+		children = append(children, p.pid)
 	}
 	id := b.status.begin(c.Sender(), m.GetCorrelation(), status, len(children), 2*statusWait)
 	for _, child := range children {

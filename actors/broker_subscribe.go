@@ -148,9 +148,9 @@ func (b *broker) onChildGone(c actor.Context, who *actor.PID) {
 			}, s.asker.correlation)
 		}
 	}
-	for spelling, p := range b.publishers {
-		if p.Equal(who) {
-			delete(b.publishers, spelling)
+	for key, p := range b.publishers {
+		if p.pid.Equal(who) {
+			delete(b.publishers, key)
 		}
 	}
 }
@@ -172,36 +172,4 @@ func (b *broker) onSeek(c actor.Context, m *messages.Seek) {
 	e := notConnected(b.state)
 	e.Stream, e.Text, e.Advice = m.GetStream(), "this broker does not read the stream", "subscribe to it first"
 	answer(c.ActorSystem(), c.Sender(), e, m.GetCorrelation())
-}
-
-// onPublish passes a record to the publisher of its stream, in the order it came.
-func (b *broker) onPublish(c actor.Context, m *messages.Publish) {
-	publisher, ok := b.publishers[m.GetStream()]
-	if !ok {
-		if err := checkPublish(m, b.cfg.Limits); err != nil {
-			answer(c.ActorSystem(), c.Sender(), err, m.GetCorrelation())
-			return
-		}
-		publisher = b.spawnPublisher(c, m.GetStream())
-	}
-	c.Forward(publisher)
-}
-
-func (b *broker) onFindPublisher(c actor.Context, m findPublisher) {
-	publisher, ok := b.publishers[m.stream]
-	if !ok {
-		if _, err := parseStream(m.stream); err != nil {
-			err.Field = "stream"
-			answer(c.ActorSystem(), c.Sender(), err, m.correlation)
-			return
-		}
-		publisher = b.spawnPublisher(c, m.stream)
-	}
-	c.Respond(publisherFound{pid: publisher, correlation: m.correlation})
-}
-
-func (b *broker) spawnPublisher(c actor.Context, stream string) *actor.PID {
-	publisher := c.Spawn(publisherProps(publisherSpec{cfg: b.cfg, client: b.clients.Data, stream: stream}, c.ActorSystem()))
-	b.publishers[stream] = publisher
-	return publisher
 }

@@ -51,6 +51,8 @@ type Config struct {
 	pool *pool
 	// budget bounds what its readers hold together.
 	budget *budget
+	// publish bounds what its publishers hold together.
+	publish *publishBudget
 	// quiet sends no hints, as if no other node could be reached; for tests.
 	quiet bool
 	// intercept sees every message before an actor does; tests make it panic.
@@ -92,10 +94,21 @@ type Limits struct {
 	// ReadsPerSecond is the most GetRecords calls per shard in any second, retries included. Default 5, as the service
 	// allows; negative: no limit, for emulators and benchmarks.
 	ReadsPerSecond int
-	// PendingRecords and PendingBytes bound what a stream's publisher holds unanswered; beyond, Publish is answered
-	// Overloaded. Defaults 10,000 and 64 MiB.
+	// PendingRecords and PendingBytes bound what the publishers of a stream hold unanswered, and PublishBytes what those of all streams do; beyond,
+	// Publish is answered Overloaded, and the Go API waits. A shard that is throttled may use a quarter of the stream's part, as long as there
+	// are others. Defaults 10,000, 64 MiB and 256 MiB.
 	PendingRecords int
 	PendingBytes   int64
+	PublishBytes   int64
+	// PublishRequests is how many PutRecords a publisher has under way at a time. Default 4.
+	PublishRequests int
+	// RequestBytes is the most bytes of records in a PutRecords. Default 5 MiB, which every emulator takes; the service itself has taken 10 MiB
+	// since October 2025.
+	RequestBytes int
+	// AggregateBytes and AggregateRecords bound an aggregated record. Defaults 50 KiB, as the Kinesis Producer Library's (MaxRecordSize, if that is
+	// less), and 10,000 records.
+	AggregateBytes   int
+	AggregateRecords int
 	// HeldBytes is the most bytes that all shards of a broker hold together, read and not settled. Beyond it a shard that holds records reads no
 	// more until it has settled some, and one that holds none reads ten records at a time; a page per shard that was being read may come
 	// on top. Default 256 MiB. The bounds of each shard are those of its subscription (window_records, window_bytes).
@@ -121,6 +134,11 @@ const (
 	defaultReadsPerSecond = 5
 	defaultPendingRecords = 10_000
 	defaultPendingBytes   = 64 << 20
+	defaultPublishBytes   = 256 << 20
+	defaultRequests       = 4
+	defaultRequestBytes   = 5 << 20
+	defaultAggregateBytes = 50 << 10
+	defaultAggregateMax   = 10_000
 	defaultMaxRecordSize  = 1 << 20
 	defaultHeldBytes      = 256 << 20
 )
@@ -150,7 +168,12 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.ReadsPerSecond, defaultReadsPerSecond)
 	orDefault(&l.PendingRecords, defaultPendingRecords)
 	orDefault(&l.PendingBytes, defaultPendingBytes)
+	orDefault(&l.PublishBytes, defaultPublishBytes)
+	orDefault(&l.PublishRequests, defaultRequests)
+	orDefault(&l.RequestBytes, defaultRequestBytes)
+	orDefault(&l.AggregateRecords, defaultAggregateMax)
 	orDefault(&l.MaxRecordSize, defaultMaxRecordSize)
+	orDefault(&l.AggregateBytes, min(defaultAggregateBytes, l.MaxRecordSize))
 	orDefault(&l.HeldBytes, defaultHeldBytes)
 	return l
 }
@@ -182,8 +205,33 @@ func (cfg *Config) validate() *Error {
 			t.RenewEvery, t.LeaseTTL)
 	}
 	l := cfg.Limits.withDefaults()
-	if l.PendingRecords < 0 || l.PendingBytes < 0 || l.MaxRecordSize < 0 || l.HeldBytes < 0 {
-		return invalid("", "Limits", "PendingRecords, PendingBytes, MaxRecordSize and HeldBytes can't be negative")
+	return l.validate()
+}
+
+func (l Limits) validate() *Error {
+	for _, n := range []struct {
+		field string
+		value int64
+	}{
+		{"PendingRecords", int64(l.PendingRecords)},
+		{"PendingBytes", l.PendingBytes},
+		{"PublishBytes", l.PublishBytes},
+		{"PublishRequests", int64(l.PublishRequests)},
+		{"RequestBytes", int64(l.RequestBytes)},
+		{"AggregateBytes", int64(l.AggregateBytes)},
+		{"AggregateRecords", int64(l.AggregateRecords)},
+		{"MaxRecordSize", int64(l.MaxRecordSize)},
+		{"HeldBytes", l.HeldBytes},
+	} {
+		if n.value < 0 {
+			return invalid("", "Limits", "%s is %d: it can't be negative", n.field, n.value)
+		}
+	}
+	if l.RequestBytes > maxRequestBytes {
+		return invalid("", "Limits", "RequestBytes is %d: the service takes %d at most", l.RequestBytes, maxRequestBytes)
+	}
+	if l.AggregateBytes > l.MaxRecordSize {
+		return invalid("", "Limits", "AggregateBytes is %d, more than a record may have (MaxRecordSize, %d)", l.AggregateBytes, l.MaxRecordSize)
 	}
 	return nil
 }
@@ -202,6 +250,7 @@ func (cfg Config) withDefaults() *Config {
 	if cfg.budget == nil {
 		cfg.budget = &budget{limit: cfg.Limits.HeldBytes}
 	}
+	cfg.publish = &publishBudget{limit: cfg.Limits.PublishBytes}
 	return &cfg
 }
 

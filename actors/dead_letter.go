@@ -20,12 +20,12 @@ const (
 // maxDeadLetter is the most that the service stores of a record, if the stream allows it. A dead letter may be as large, as it was stored before.
 const maxDeadLetter = 10 << 20
 
-// limitsOf are the limits of a record to be published.
-func limitsOf(m *messages.Publish, l Limits) Limits {
-	if m.GetHeaders()[headerDeadShard] != "" {
-		l.MaxRecordSize = max(l.MaxRecordSize, maxDeadLetter)
+// maxRecordSize is the most bytes of a record to be published with these headers.
+func maxRecordSize(headers map[string]string, l Limits) int {
+	if headers[headerDeadShard] != "" {
+		return max(l.MaxRecordSize, maxDeadLetter)
 	}
-	return l
+	return l.MaxRecordSize
 }
 
 // deadLetter is a spent record on its way to another stream: its payload, key and headers, and where it came from. It must not be refused, or its shard

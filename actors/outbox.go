@@ -1,157 +1,480 @@
 package actors
 
 import (
+	"container/heap"
+	"slices"
+	"sync/atomic"
 	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
 )
 
-// outbox is what a publisher has accepted and not answered: pure state.
+// outbox is what a publisher has accepted and not settled: pure state.
 //
-// Records of one partition key leave in the order they came: a request takes at most one record of a key (PutRecords promises no order
-// among its entries), and the key's next one waits until that one is stored or given up. Keys take turns.
+// In strict order, a partition key has one entry on its way at a time: one record, or the user records of one aggregated record. The key's next ones
+// wait until these are settled or to be tried again, as PutRecords promises no order among its entries. In relaxed order records do not wait for
+// each other.
+//
+// Keys with something to send queue in the lane of their shard. Lanes take turns, and so do the keys of a lane. A lane whose shard refuses records is
+// bounded by its pace and holds up no other.
 type outbox struct {
-	keys  map[string]*keyQueue
-	ready []*keyQueue // with a record to send and none on its way; from readyAt on
-	at    int
-	split [][]*outgoing // parts of a request that was refused as a whole, sent alone to find the record at fault
-	count int
-	bytes int64
-	free  *keyQueue // of finished keys, to be used again
+	outboxSpec
+	keys           map[string]*keyQueue
+	oldest, newest *outgoing // all records, in the order they came, which is that of their deadlines
+	count          int
+	bytes          int64
+
+	shards *shardMap // nil: not known
+	epoch  uint64
+	rest   shardLane // of records whose shard is not known
+	held   bool      // rest waits for the shard map
+	lanes  map[string]*shardLane
+
+	turns      laneRing // lanes that are not slow and have ready keys
+	readyKeys  int      // of these
+	readyBytes int      // of what they would send next
+
+	slow        []*shardLane
+	slowFrom    int       // whose turn it is
+	slowAt      time.Time // when the first of them that has ready keys opens; zero: none has
+	slowCount   int
+	slowBytes   int64
+	slowVersion uint64      // changes when others are slow
+	crowded     atomic.Bool // slow lanes hold as much as they may together; read by Go callers
+
+	parked parkedKeys
+	split  [][]putEntry // parts of a request that was refused as a whole, sent alone to find the entry at fault
+
+	freeKeys    *keyQueue // to be used again
+	freeCount   int
+	freeBundles []*bundle
 }
 
-// keyQueue is one key's records, oldest first.
-type keyQueue struct {
-	key        string
-	head, tail *outgoing
+// outboxSpec is what an outbox is made with.
+type outboxSpec struct {
+	relaxed, aggregate bool
+	// Bounds of an aggregated record.
+	aggregateBytes, aggregateRecords int
+	// maxRecords and maxBytes are the bounds of the stream, of which a slow lane may use a part.
+	maxRecords int
+	maxBytes   int64
 }
 
 // outgoing is one record. It has all that is needed of its request, which belongs to its sender again once it is answered.
 type outgoing struct {
-	sender      *actor.PID
-	correlation uint64
-	key         string
-	hashKey     string
-	data        []byte // with the header envelope
-	size        int
-	deadline    time.Time
-	failures    int
-	unknown     bool // a try may have stored it
-	queue       *keyQueue
-	next        *outgoing
+	reply
+	key      string
+	keyless  bool // none was given: it is a random one
+	hashKey  string
+	data     []byte // with the header envelope
+	size     int
+	deadline time.Time
+	failures int
+	cause    error // of the last failure
+	unknown  bool  // a try may have stored it
+	flying   bool  // on its way
+	alone    bool  // not to be aggregated
+	astray   int   // how often it was stored in an aggregated record of another shard
+	queue    *keyQueue
+
+	next, prev   *outgoing // of its key
+	newer, older *outgoing
 }
 
-func newOutbox() *outbox { return &outbox{keys: make(map[string]*keyQueue)} }
+// putEntry is an entry of a request: a record, or an aggregated one.
+type putEntry struct {
+	record *outgoing // the first, if there are many
+	bundle *bundle   // of an aggregated record; else nil
+	lane   *shardLane
+	size   int
 
-// add takes a record in.
-func (o *outbox) add(p *outgoing) {
+	// What became of it, see judge.
+	fate            fate
+	shard, sequence string
+	cause           error
+}
+
+// records are the entry's user records.
+func (e *putEntry) records(one *[1]*outgoing) []*outgoing {
+	if e.bundle != nil {
+		return e.bundle.records
+	}
+	one[0] = e.record
+	return one[:]
+}
+
+const maxFreeKeys = 1024
+
+func newOutbox(spec outboxSpec) *outbox {
+	return &outbox{outboxSpec: spec, keys: make(map[string]*keyQueue), lanes: make(map[string]*shardLane)}
+}
+
+// add takes a record in. Its deadline is not before that of any other.
+func (o *outbox) add(r *outgoing, now time.Time) {
 	o.count++
-	o.bytes += int64(p.size)
-	q, busy := o.keys[p.key]
-	if !busy {
-		q = o.newQueue(p.key)
-		o.keys[p.key] = q
-		q.head, q.tail = p, p
-		o.ready = append(o.ready, q)
+	o.bytes += int64(r.size)
+	if r.older = o.newest; r.older == nil {
+		o.oldest = r
 	} else {
-		q.tail.next = p
-		q.tail = p
+		r.older.newer = r
 	}
-	p.queue = q
-}
-
-func (o *outbox) newQueue(key string) *keyQueue {
-	if q := o.free; q != nil {
-		o.free = nil
-		*q = keyQueue{key: key}
-		return q
+	o.newest = r
+	var q *keyQueue
+	if !o.relaxed {
+		q = o.keys[r.key]
 	}
-	return &keyQueue{key: key}
-}
-
-// take chooses the records of the next request: one of each key, in turn, within the request's limits. One record
-// goes whatever its size.
-func (o *outbox) take(maxRecords, maxBytes int) []*outgoing {
-	if n := len(o.split); n > 0 {
-		part := o.split[0]
-		o.split = o.split[1:]
-		return part
+	if q == nil {
+		q = o.newKey(r.key)
+		q.push(r)
+		o.place(q, now)
+		return
 	}
-	var batch []*outgoing
-	size := 0
-	for len(batch) < maxRecords && o.at < len(o.ready) {
-		p := o.ready[o.at].head
-		if len(batch) > 0 && size+p.size > maxBytes {
-			break
-		}
-		if batch == nil {
-			batch = make([]*outgoing, 0, min(maxRecords, len(o.ready)-o.at))
-		}
-		o.ready[o.at] = nil
-		o.at++
-		size += p.size
-		batch = append(batch, p)
-	}
-	o.compact()
-	return batch
-}
-
-func (o *outbox) compact() {
-	switch {
-	case o.at == len(o.ready):
-		o.ready, o.at = o.ready[:0], 0
-	case o.at >= 1024 && o.at*2 >= len(o.ready):
-		n := copy(o.ready, o.ready[o.at:])
-		clear(o.ready[n:])
-		o.ready, o.at = o.ready[:n], 0
+	q.push(r)
+	o.weigh(q.lane, 1, int64(r.size))
+	if q.state == keyReady && o.aggregate {
+		o.reweigh(q, q.weight+r.size)
 	}
 }
 
-// finish removes a record that was sent and is stored or given up; the next one of its key may go.
-func (o *outbox) finish(p *outgoing) {
-	o.count--
-	o.bytes -= int64(p.size)
-	q := p.queue
-	q.head = p.next
-	if q.head == nil {
+func (o *outbox) newKey(key string) *keyQueue {
+	q := o.freeKeys
+	if q == nil {
+		q = new(keyQueue)
+	} else {
+		o.freeKeys = q.next
+		o.freeCount--
+	}
+	*q = keyQueue{key: key, mapped: !o.relaxed}
+	if q.mapped {
+		o.keys[key] = q
+	}
+	return q
+}
+
+func (o *outbox) dropKey(q *keyQueue) {
+	if q.mapped {
 		delete(o.keys, q.key)
-		o.free = q
+	}
+	o.leave(q)
+	q.lane = nil
+	if o.freeCount < maxFreeKeys {
+		*q = keyQueue{next: o.freeKeys}
+		o.freeKeys = q
+		o.freeCount++
+	}
+}
+
+// weigh counts records of a lane; a lane of nil is none.
+func (o *outbox) weigh(l *shardLane, records int, size int64) {
+	if l == nil {
 		return
 	}
-	o.ready = append(o.ready, q)
+	l.count += records
+	l.bytes += size
+	if l.slow && l != &o.rest {
+		o.slowCount += records
+		o.slowBytes += size
+		o.checkFull(l)
+	}
 }
 
-// again puts records that were sent and not stored back, before what has not been sent, in their order.
-func (o *outbox) again(failed []*outgoing) {
-	if len(failed) == 0 {
+// place puts a key with something to send into its lane, or among the parked.
+func (o *outbox) place(q *keyQueue, now time.Time) {
+	o.assign(q)
+	if q.wakeAt.After(now) {
+		q.state = keyParked
+		heap.Push(&o.parked, q)
 		return
 	}
-	ready := make([]*keyQueue, 0, len(failed)+len(o.ready)-o.at)
-	for _, p := range failed {
-		ready = append(ready, p.queue)
+	o.enter(q, now)
+}
+
+// assign gives a key the lane of its oldest record.
+func (o *outbox) assign(q *keyQueue) {
+	q.epoch = o.epoch
+	l := o.laneOf(q)
+	if l == q.lane {
+		return
 	}
-	o.ready, o.at = append(ready, o.ready[o.at:]...), 0
+	o.weigh(q.lane, -q.count, -q.bytes)
+	q.lane = l
+	o.weigh(l, q.count, q.bytes)
 }
 
-// halve prepares a request that was refused as a whole to be sent in two parts.
-func (o *outbox) halve(batch []*outgoing) {
-	half := len(batch) / 2
-	o.split = append(o.split, batch[:half], batch[half:])
+func (o *outbox) laneOf(q *keyQueue) *shardLane {
+	if o.shards == nil {
+		return &o.rest
+	}
+	s, known := o.shards.find(q.hashOfHead())
+	if !known {
+		return &o.rest
+	}
+	l := o.lanes[s.id]
+	if l == nil {
+		l = &shardLane{shard: s}
+		o.lanes[s.id] = l
+	}
+	return l
 }
 
-// all visits every record, whether on its way or not.
-func (o *outbox) all(visit func(p *outgoing)) {
-	for _, q := range o.keys {
-		for p := q.head; p != nil; p = p.next {
-			visit(p)
+// enter makes a key ready.
+func (o *outbox) enter(q *keyQueue, now time.Time) {
+	l := q.lane
+	q.state = keyReady
+	if q.tried {
+		l.retry.push(q)
+	} else {
+		l.fresh.push(q)
+	}
+	if q.weight = q.head.size; o.aggregate {
+		q.weight = int(q.bytes)
+	}
+	l.readyBytes += q.weight
+	if l.slow {
+		if l.ready() == 1 {
+			o.opens(l, now)
+		}
+		return
+	}
+	o.readyKeys++
+	o.readyBytes += q.weight
+	o.turns.push(l)
+}
+
+// leave makes a key neither ready nor parked.
+func (o *outbox) leave(q *keyQueue) {
+	switch q.state {
+	case keyParked:
+		heap.Remove(&o.parked, q.parkAt)
+	case keyReady:
+		l := q.lane
+		q.list.remove(q)
+		l.readyBytes -= q.weight
+		if !l.slow {
+			o.readyKeys--
+			o.readyBytes -= q.weight
+			if l.ready() == 0 {
+				o.turns.remove(l)
+			}
+		}
+	case keyIdle, keyFlying:
+	}
+	q.state = keyIdle
+}
+
+func (o *outbox) reweigh(q *keyQueue, weight int) {
+	more := weight - q.weight
+	q.weight = weight
+	q.lane.readyBytes += more
+	if !q.lane.slow {
+		o.readyBytes += more
+	}
+}
+
+// finish removes a settled record.
+func (o *outbox) finish(r *outgoing, now time.Time) {
+	o.count--
+	o.bytes -= int64(r.size)
+	if r.older == nil {
+		o.oldest = r.newer
+	} else {
+		r.older.newer = r.newer
+	}
+	if r.newer == nil {
+		o.newest = r.older
+	} else {
+		r.newer.older = r.older
+	}
+	r.newer, r.older = nil, nil
+	q := r.queue
+	o.weigh(q.lane, -1, -int64(r.size))
+	if !r.flying {
+		o.finishWaiting(q, r, now)
+		return
+	}
+	q.remove(r)
+	o.land(q, r, now)
+}
+
+func (o *outbox) finishWaiting(q *keyQueue, r *outgoing, now time.Time) {
+	again := q.state != keyFlying
+	if again {
+		o.leave(q)
+	}
+	q.remove(r)
+	switch {
+	case q.count == 0:
+		o.dropKey(q)
+	case again:
+		o.place(q, now)
+	}
+}
+
+// again lets a record that was sent and not stored be sent again, but not before the time given.
+func (o *outbox) again(r *outgoing, notBefore, now time.Time) {
+	q := r.queue
+	q.tried = true
+	if notBefore.After(q.wakeAt) {
+		q.wakeAt = notBefore
+	}
+	o.land(q, r, now)
+}
+
+// land counts a record that is back. With the last one, its key may send again.
+func (o *outbox) land(q *keyQueue, r *outgoing, now time.Time) {
+	r.flying = false
+	if q.flying--; q.flying > 0 {
+		return
+	}
+	q.state = keyIdle
+	if q.count == 0 {
+		o.dropKey(q)
+		return
+	}
+	o.place(q, now)
+}
+
+// wake makes parked keys ready whose time has come.
+func (o *outbox) wake(now time.Time) {
+	for len(o.parked) > 0 && !o.parked[0].wakeAt.After(now) {
+		q := o.parked[0]
+		o.leave(q)
+		o.place(q, now)
+	}
+}
+
+// expire removes the records that wait and whose deadline has passed.
+func (o *outbox) expire(now time.Time, told func(r *outgoing)) {
+	for r := o.oldest; r != nil && !r.deadline.After(now); {
+		next := r.newer
+		if !r.flying {
+			o.finish(r, now)
+			told(r)
+		}
+		r = next
+	}
+}
+
+// expires is the deadline of the first record that waits.
+func (o *outbox) expires() (at time.Time, ok bool) {
+	for r := o.oldest; r != nil; r = r.newer {
+		if !r.flying {
+			return r.deadline, true
 		}
 	}
+	return time.Time{}, false
+}
+
+// setMap places everything by another shard map; nil is none.
+func (o *outbox) setMap(m *shardMap, now time.Time) {
+	o.shards = m
+	o.epoch++
+	for id, l := range o.lanes {
+		if m != nil && m.hasSame(l.shard) {
+			continue
+		}
+		o.setSlow(l, false, now)
+		delete(o.lanes, id)
+	}
+	for r := o.oldest; r != nil; r = r.newer {
+		q := r.queue
+		if q.epoch == o.epoch || q.state == keyFlying { // one that flies gets its lane when it is back
+			continue
+		}
+		o.leave(q)
+		o.place(q, now)
+	}
+}
+
+// hold makes records whose shard is not known wait for the map, or lets them go.
+func (o *outbox) hold(held bool, now time.Time) {
+	o.held = held
+	o.setSlow(&o.rest, held, now)
+}
+
+// pacing brings a lane in line with its pace, after what a request said of it.
+func (o *outbox) pacing(l *shardLane, now time.Time) {
+	if o.lanes[l.shard.id] == l { // else it has gone with its shard, or is the rest
+		l.pace.answered(l.answer, now)
+		o.setSlow(l, l.pace.limited(), now)
+	}
+	l.answer = laneAnswer{}
+}
+
+// setSlow moves a lane between those that are bounded and those that are not.
+func (o *outbox) setSlow(l *shardLane, slow bool, now time.Time) {
+	if l.slow == slow {
+		return
+	}
+	o.slowVersion++
+	if slow {
+		l.slow = true
+		o.turns.remove(l)
+		o.readyKeys -= l.ready()
+		o.readyBytes -= l.readyBytes
+		o.slow = append(o.slow, l)
+		if l != &o.rest {
+			o.slowCount += l.count
+			o.slowBytes += l.bytes
+			o.checkFull(l)
+		}
+		o.opens(l, now)
+		return
+	}
+	if l != &o.rest {
+		o.slowCount -= l.count
+		o.slowBytes -= l.bytes
+	}
+	l.slow = false
+	l.full.Store(false)
+	o.checkCrowded()
+	o.slow = slices.DeleteFunc(o.slow, func(other *shardLane) bool { return other == l })
+	o.readyKeys += l.ready()
+	o.readyBytes += l.readyBytes
+	if l.ready() > 0 {
+		o.turns.push(l)
+	}
+}
+
+// opens takes a slow lane with ready keys into account.
+func (o *outbox) opens(l *shardLane, now time.Time) {
+	if l.ready() == 0 || (o.held && l == &o.rest) {
+		return
+	}
+	if at := l.pace.opens(now); o.slowAt.IsZero() || at.Before(o.slowAt) {
+		o.slowAt = at
+	}
+}
+
+// A slow lane may hold a quarter of what the stream may, and all of them together three: the others must have room.
+const (
+	slowShare    = 4
+	slowTogether = 3
+)
+
+func (o *outbox) checkFull(l *shardLane) {
+	if full := l.slow && (l.count >= o.maxRecords/slowShare || l.bytes >= o.maxBytes/slowShare); full != l.full.Load() {
+		l.full.Store(full)
+	}
+	o.checkCrowded()
+}
+
+func (o *outbox) checkCrowded() {
+	crowded := o.slowCount >= o.maxRecords/slowShare*slowTogether || o.slowBytes >= o.maxBytes/slowShare*slowTogether
+	if crowded != o.crowded.Load() {
+		o.crowded.Store(crowded)
+	}
+}
+
+// refuses returns the lane that is too full for another record, if it is a slow one. The only shard of a stream has all the room there is.
+func (o *outbox) refuses(key, hashKey string) *shardLane {
+	if o.slowCount == 0 || o.shards == nil || len(o.shards.open) < 2 {
+		return nil
+	}
+	q := keyQueue{key: key, head: &outgoing{hashKey: hashKey}}
+	l := o.laneOf(&q)
+	if l.slow && (l.full.Load() || o.crowded.Load()) {
+		return l
+	}
+	return nil
 }
 
 func (o *outbox) empty() bool { return o.count == 0 }
-
-// readyCount is how many keys have a record to send.
-func (o *outbox) readyCount() int { return len(o.ready) - o.at }
-
-// sendable reports whether take would return something.
-func (o *outbox) sendable() bool { return len(o.split) > 0 || o.at < len(o.ready) }

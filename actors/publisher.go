@@ -1,72 +1,87 @@
 package actors
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/protokinesis/protokinesis/messages"
 )
 
-// publisher stores the records of one stream.
+// publisher stores the records of one stream, published with the same options.
 //
 //	receives                 from     does
-//	*messages.Publish        broker,  takes it in; answered, to who sent it to the broker, by Published or Error
-//	                         Go API
+//	*messages.Publish        broker   takes it in; answered, to who sent it to the broker, by Published or Error
+//	*messages.PublishBatch   broker   likewise, by PublishedBatch or Error
+//	*Ticket, *batchTicket    Go API   the same, with room made before
 //	*messages.StatusRequest  broker   answered by Status
 //	effectDone, timerFired   itself   goes on
 //	drain, PoisonPill        broker   sends what it has, then stops
 //
 //	publishing ──▶ flushing ──▶ (stopped)
 //
-// One PutRecords is under way at a time; what comes meanwhile makes up the next one, which is ready and goes the moment the first has
-// returned. Only entries that failed are sent again, and a key's next record waits for them (see outbox). Every record is answered exactly once: stored, or not, or unknown, at the latest shortly after its
-// deadline.
+// Several PutRecords are under way at a time, with different keys (see outbox). A record goes at once if none is; what comes meanwhile goes when it
+// fills a request, or when one returns, or soon. Only entries that failed are sent again. Every record is answered exactly once: stored, or not, or
+// unknown, at the latest shortly after its deadline.
 //
 // A panic restarts it. Whoever was waiting is told that the outcome is unknown.
 type publisher struct {
-	// Constructor. The client is shared and belongs to the broker.
+	// Constructor. The clients are shared and belong to the broker; the outlet lives as long as the broker, too.
 	publisherSpec
 	ref streamRef
 
 	// Incarnation.
-	fx       *effects
-	timers   *timers[publisherTimer]
-	out      *outbox
-	flights  []*flight   // the request under way, and the full one ready behind it
-	spare    []*outgoing // answered, to be used again; as many as a request holds
-	failures int         // of whole requests, or with failed entries, in a row
-	flushing bool
+	fx     *effects
+	timers *timers[publisherTimer]
+	out    *outbox
+
+	flying      int       // requests under way
+	idle        []*flight // to be used again
+	gathering   bool      // something is ready, since gatheredAt
+	gatheredAt  time.Time
+	wakesAt     time.Time // when timerSend fires, while it is armed
+	failures    int       // of whole requests in a row
+	pausedUntil time.Time
+	flushing    bool
+
+	// The shard map.
+	listing      bool
+	listedAt     time.Time // zero: never, or it is of another stream
+	listNext     time.Time // not before
+	listPause    time.Duration
+	listFailures int
+	patient      bool // records have waited for the first listing
+	auto         bool // the stream distributes records by itself
+	mismatched   bool // since the last listing
+	astray       []putEntry
+	gateVersion  uint64
+
+	// What a message has settled, to be answered at its end.
+	settled    []settledRecord
+	freedBytes int64
+	spare      []*outgoing // answered, to be used again
+	touched    []*shardLane
+	one        [1]*outgoing
 }
 
 type publisherSpec struct {
-	cfg    *Config
-	client Kinesis
-	stream string
+	cfg     *Config
+	clients *Clients
+	stream  string
+	how     publishing
+	quota   *quota
+	outlet  *Outlet
 }
 
-// flight is a PutRecords. returned is closed when the service has answered, which lets the next one go without asking the actor.
-type flight struct {
-	batch    []*outgoing
-	returned chan struct{}
-}
-
-// putDone is the result of a PutRecords.
-type putDone struct {
-	flight *flight
-	out    *kinesis.PutRecordsOutput
-	err    error
+// settledRecord is a record that is to be answered.
+type settledRecord struct {
+	record  *outgoing
+	outcome Outcome
 }
 
 type publisherTimer uint8
@@ -75,19 +90,16 @@ type publisherTimer uint8
 const (
 	timerSend publisherTimer = iota
 	timerFlush
+	timerExpire
+	timerRelist
+	timerPatience
 )
 
 const (
-	// maxPutRecords is the most entries of a PutRecords, as the service allows.
-	maxPutRecords = 500
-	// maxPutBytes is the most bytes of one. The service takes 10 MiB since October 2025; what it
-	// took before is enough for the full rate of any shard, and every emulator takes it.
-	maxPutBytes = 5 << 20
-
-	publishRetryFirst  = 100 * time.Millisecond
-	publishThrottled   = 250 * time.Millisecond
-	publishRetryMax    = 5 * time.Second
 	publishFlushMargin = 100 * time.Millisecond
+	// expireSlack is how much later than its deadline a record that waits may be told.
+	expireSlack = 50 * time.Millisecond
+	maxSpare    = 4 * maxPutRecords
 )
 
 func publisherProps(spec publisherSpec, system *actor.ActorSystem) *actor.Props {
@@ -98,88 +110,124 @@ func publisherProps(spec publisherSpec, system *actor.ActorSystem) *actor.Props 
 // Receive implements actor.Actor.
 func (p *publisher) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
+	case *Ticket:
+		p.onTicket(m)
 	case *messages.Publish:
 		p.onPublish(c, m)
+	case *batchTicket:
+		p.onBatchTicket(m)
+	case *messages.PublishBatch:
+		p.onPublishBatch(c, m)
 	case *actor.Started:
-		p.fx, p.timers, p.out = newEffects(c, p.cfg.pool), newTimers[publisherTimer](c), newOutbox()
+		p.start(c)
 	case *actor.Stopping, *actor.Restarting:
 		p.fx.stop()
 		p.timers.stop()
-		p.giveUp(c, "the publisher stopped before the record was known to be stored")
+		p.giveUp("the publisher stopped before the record was known to be stored")
 	case *actor.Stopped:
 		leaveTombstone(c) // Go code may know it still
 	case effectDone:
-		if result, ok := p.fx.result(m); ok {
-			if done, ok := result.(putDone); ok {
-				p.onPutDone(c, done)
-			}
-		}
+		p.onEffect(m)
 	case timerFired[publisherTimer]:
 		if p.timers.fired(m) {
-			p.onTimer(c, m.name)
+			p.onTimer(m.name)
 		}
 	case drain:
-		p.onDrain(c, m)
+		p.onDrain(m)
 	case *messages.StatusRequest:
 		c.Respond(&messages.Status{
 			State: messages.BrokerState_BROKER_STATE_CONNECTED, Correlation: m.GetCorrelation(),
-			Publishers: []*messages.PublisherStatus{{
-				Stream: p.stream, Pending: int64(p.out.count), PendingBytes: p.out.bytes,
-			}},
+			Publishers: []*messages.PublisherStatus{p.status()},
 		})
 	}
 }
 
-func (p *publisher) onTimer(c actor.Context, name publisherTimer) {
-	switch name {
-	case timerSend:
-		p.send()
-	case timerFlush:
-		p.giveUp(c, "the shutdown's time was up before the record was known to be stored")
-		c.Stop(c.Self())
+func (p *publisher) start(c actor.Context) {
+	l := p.cfg.Limits
+	p.fx, p.timers = newEffects(c, p.cfg.pool), newTimers[publisherTimer](c)
+	p.out = newOutbox(outboxSpec{
+		relaxed: p.how.relaxed, aggregate: p.how.aggregate, aggregateBytes: l.AggregateBytes, aggregateRecords: l.AggregateRecords,
+		maxRecords: l.PendingRecords, maxBytes: l.PendingBytes,
+	})
+}
+
+func (p *publisher) status() *messages.PublisherStatus {
+	s := &messages.PublisherStatus{
+		Stream: p.stream, Pending: int64(p.out.count), PendingBytes: p.out.bytes, Options: p.how.message(), Requests: int32(p.flying), //nolint:gosec // a few
+	}
+	for _, l := range p.out.slow {
+		if l != &p.out.rest {
+			s.ThrottledShards = append(s.ThrottledShards, l.shard.id)
+		}
+	}
+	return s
+}
+
+func (p *publisher) onEffect(m effectDone) {
+	result, ok := p.fx.result(m)
+	if !ok {
+		return
+	}
+	switch done := result.(type) {
+	case putDone:
+		p.onPutDone(done)
+	case mapDone:
+		p.onMapDone(done)
 	}
 }
 
-// onPublish takes a record in, unless it is wrong or there are too many.
-func (p *publisher) onPublish(c actor.Context, m *messages.Publish) {
-	if p.flushing {
-		answer(c.ActorSystem(), c.Sender(), notConnected(messages.BrokerState_BROKER_STATE_CLOSING), m.GetCorrelation())
-		return
+func (p *publisher) onTimer(name publisherTimer) {
+	now := time.Now()
+	switch name {
+	case timerSend:
+		p.out.wake(now)
+		p.send(now, false)
+	case timerFlush:
+		p.giveUp("the shutdown's time was up before the record was known to be stored")
+		p.fx.root.Stop(p.fx.self)
+	case timerExpire:
+		p.onExpire(now)
+	case timerRelist:
+		p.wantMap(now)
+	case timerPatience:
+		p.endPatience(now)
+		p.send(now, false)
 	}
-	if err := checkRecord(m, p.cfg.Limits); err != nil {
-		answer(c.ActorSystem(), c.Sender(), err, m.GetCorrelation())
-		return
+}
+
+// onExpire tells those whose record has waited past its deadline.
+func (p *publisher) onExpire(now time.Time) {
+	p.out.expire(now, func(r *outgoing) { p.settle1(r, Outcome{Err: publishFailure(p.stream, r)}) })
+	p.resolve(now)
+	switch at, waits := p.out.expires(); {
+	case waits:
+		p.timers.set(timerExpire, max(expireSlack, at.Sub(now)))
+	case !p.out.empty():
+		p.timers.set(timerExpire, 2*expireSlack)
 	}
-	size := recordSize(m)
-	if p.out.count >= p.cfg.Limits.PendingRecords || (p.out.count > 0 && p.out.bytes+int64(size) > p.cfg.Limits.PendingBytes) {
-		answer(c.ActorSystem(), c.Sender(), &Error{
-			Kind: messages.ErrorKind_ERROR_KIND_OVERLOADED, Stream: p.stream,
-			Text:   fmt.Sprintf("%d records (%d bytes) wait to be stored", p.out.count, p.out.bytes),
-			Advice: "publish again when earlier ones have been answered",
-		}, m.GetCorrelation())
-		return
+	p.send(now, false)
+	p.answer()
+}
+
+// takeIn takes a record in, for which there is room.
+func (p *publisher) takeIn(to reply, f *recordFields, size int, now time.Time) {
+	r := p.unused()
+	*r = outgoing{
+		reply: to, key: f.key, keyless: f.keyless, hashKey: f.hashKey, data: f.data, size: size,
+		deadline: now.Add(p.cfg.Timings.PublishDeadline),
 	}
-	o := p.unused()
-	*o = outgoing{
-		sender: c.Sender(), correlation: m.GetCorrelation(), hashKey: m.GetExplicitHashKey(), size: size,
-		data: wrapEnvelope(m.GetHeaders(), m.GetData()), deadline: time.Now().Add(p.cfg.Timings.PublishDeadline),
+	p.out.add(r, now)
+	if !p.timers.armed(timerExpire) {
+		p.timers.set(timerExpire, p.cfg.Timings.PublishDeadline)
 	}
-	if m.PartitionKey != nil {
-		o.key = m.GetPartitionKey()
-	} else {
-		o.key = randomKey()
-		o.size += len(o.key)
-	}
-	p.out.add(o)
-	p.send()
 }
 
 // unused is memory for a record: of one that was answered, if there is any.
 func (p *publisher) unused() *outgoing {
 	if n := len(p.spare); n > 0 {
-		o := p.spare[n-1]
+		r := p.spare[n-1]
 		p.spare = p.spare[:n-1]
-		return o
+		return r
 	}
 	return new(outgoing)
 }
@@ -194,268 +242,123 @@ func randomKey() string {
 	return hex.EncodeToString(b[:])
 }
 
-// send starts the next PutRecords if none is under way and there is something to send; or, if one is, makes a full one ready behind it. Its
-// keys are others than those on their way, so order is kept whatever becomes of the first.
-func (p *publisher) send() {
-	if p.timers.armed(timerSend) || !p.out.sendable() {
-		return
+// done settles a record; whoever waits for it is told by answer.
+func (p *publisher) done(r *outgoing, outcome Outcome, now time.Time) {
+	p.out.finish(r, now)
+	p.settle1(r, outcome)
+}
+
+func (p *publisher) settle1(r *outgoing, outcome Outcome) {
+	p.freedBytes += int64(r.size)
+	p.settled = append(p.settled, settledRecord{record: r, outcome: outcome})
+}
+
+// answer tells the senders of what was settled. There is room for their next records by then.
+func (p *publisher) answer() {
+	if n := len(p.settled); n > 0 {
+		p.quota.release(n, p.freedBytes)
+		p.freedBytes = 0
+		p.tellAll()
+		clear(p.settled)
+		p.settled = p.settled[:0]
 	}
-	var before chan struct{}
-	switch {
-	case len(p.flights) == 1 && p.out.readyCount() >= maxPutRecords:
-		before = p.flights[0].returned
-	case len(p.flights) > 0:
-		return
+	if p.flushing && p.out.empty() {
+		p.fx.root.Stop(p.fx.self)
 	}
-	batch := p.takeUnexpired()
-	if len(batch) == 0 {
-		return
-	}
-	f := &flight{batch: batch, returned: make(chan struct{})}
-	p.flights = append(p.flights, f)
-	client, ref, timeout := p.client, p.ref, p.cfg.Timings.CallTimeout
-	p.fx.run(2*timeout, func(ctx context.Context) any {
-		defer close(f.returned)
-		in := putInput(ref, f.batch)
-		if before != nil {
-			select {
-			case <-before:
-			case <-ctx.Done():
-				return putDone{flight: f, err: ctx.Err()}
+}
+
+func (p *publisher) tellAll() {
+	var block []messages.Published // the answers of a request share memory
+	for i := range p.settled {
+		s := &p.settled[i]
+		r := s.record
+		if r.sender != nil && s.outcome.Err == nil {
+			if len(block) == 0 {
+				block = make([]messages.Published, len(p.settled)-i)
 			}
+			p.fx.root.Send(r.sender, s.outcome.fill(&block[0], r.number))
+			block = block[1:]
+		} else {
+			p.tell(r, s.outcome)
 		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		out, err := client.PutRecords(ctx, in)
-		return putDone{flight: f, out: out, err: err}
-	})
-}
-
-// takeUnexpired is the next batch. Records whose deadline has passed while they waited are told so instead of being sent.
-func (p *publisher) takeUnexpired() []*outgoing {
-	now := time.Now()
-	for p.out.sendable() {
-		batch := p.out.take(maxPutRecords, maxPutBytes)
-		fresh := batch[:0]
-		for _, o := range batch {
-			if now.Before(o.deadline) || o.failures > 0 { // one that was tried is judged with its try
-				fresh = append(fresh, o)
-				continue
-			}
-			p.out.finish(o)
-			answer(p.fx.root.ActorSystem(), o.sender, &Error{
-				Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: p.stream, Text: "not sent before its deadline",
-				Advice: "the service is slow, or many records of one key wait for each other",
-			}, o.correlation)
-		}
-		if len(fresh) > 0 {
-			return fresh
+		if len(p.spare) < maxSpare {
+			*r = outgoing{}
+			p.spare = append(p.spare, r)
 		}
 	}
-	return nil
 }
 
-// putInput is the request for a batch. What it reads of the batch does not change after it was taken in.
-func putInput(ref streamRef, batch []*outgoing) *kinesis.PutRecordsInput {
-	in := &kinesis.PutRecordsInput{Records: make([]types.PutRecordsRequestEntry, len(batch))}
-	in.StreamName, in.StreamARN = ref.target()
-	for i, o := range batch {
-		e := &in.Records[i]
-		e.Data, e.PartitionKey = o.data, &o.key
-		if e.Data == nil {
-			e.Data = []byte{} // an empty payload is fine; the SDK refuses a missing one
-		}
-		if o.hashKey != "" {
-			e.ExplicitHashKey = &o.hashKey
-		}
-	}
-	return in
-}
-
-// onPutDone sorts a request's entries into stored, failed for good, and to be sent again; then the next request goes, and
-// only then the senders are told, who may be many.
-func (p *publisher) onPutDone(c actor.Context, m putDone) {
-	batch := m.flight.batch
-	p.flights = slices.DeleteFunc(p.flights, func(f *flight) bool { return f == m.flight })
-	v := p.judge(batch, m)
-	for _, r := range v.done {
-		p.out.finish(r.record)
-	}
-	p.out.again(v.again)
+// tell answers one record.
+func (p *publisher) tell(r *outgoing, outcome Outcome) {
 	switch {
-	case v.halve:
-		p.out.halve(batch)
-	case len(v.again) > 0:
-		if v.stored() {
-			p.failures = 0 // one shard that is throttled for long must not slow down the others more and more
+	case r.ticket != nil:
+		r.ticket.settle(r.number, outcome)
+	case r.batch != nil:
+		p.tellBatch(r.batch, r.index, outcome)
+	case r.sender == nil:
+		if outcome.Err != nil {
+			p.log().Warn("record not stored, and nobody to tell", slog.Any("error", outcome.Err))
 		}
-		p.failures++
-		p.timers.set(timerSend, jitter(backoff(v.pause, publishRetryMax, p.failures)))
+	case outcome.Err != nil:
+		answer(p.fx.root.ActorSystem(), r.sender, outcome.Err, r.number)
 	default:
-		p.failures = 0
-	}
-	p.send()
-	p.answerAll(c, v.done)
-	p.checkFlushed(c)
-}
-
-// answerAll tells the senders. The answers of a request share a block of memory.
-func (p *publisher) answerAll(c actor.Context, done []settledRecord) {
-	block := make([]messages.Published, len(done))
-	for i, r := range done {
-		p.answer(c, r, &block[i])
-		if len(p.spare) < maxPutRecords {
-			*r.record = outgoing{}
-			p.spare = append(p.spare, r.record)
-		}
+		p.fx.root.Send(r.sender, outcome.fill(new(messages.Published), r.number))
 	}
 }
 
-func (p *publisher) answer(c actor.Context, r settledRecord, published *messages.Published) {
-	o := r.record
-	switch {
-	case o.sender == nil:
-		if r.err != nil {
-			p.log().Warn("record not stored, and nobody to tell", slog.Any("error", r.err))
-		}
-	case r.err != nil:
-		answer(c.ActorSystem(), o.sender, r.err, o.correlation)
-	default:
-		published.ShardId, published.SequenceNumber = r.shard, r.sequence
-		published.PossibleDuplicate, published.Correlation = o.unknown, o.correlation
-		c.Send(o.sender, published)
-	}
+// fill makes an answer of an outcome.
+func (o *Outcome) fill(m *messages.Published, correlation uint64) *messages.Published {
+	m.ShardId, m.SequenceNumber, m.SubSequenceNumber = o.Shard, o.Sequence, o.SubSequence
+	m.PossibleDuplicate, m.Correlation = o.PossibleDuplicate, correlation
+	return m
 }
 
 // onDrain flushes: what was taken in before is sent, up to the timeout.
-func (p *publisher) onDrain(c actor.Context, m drain) {
+func (p *publisher) onDrain(m drain) {
 	p.flushing = true
 	timeout := m.timeout
 	if timeout < 0 {
 		timeout = p.cfg.Timings.ShutdownTimeout
 	}
 	p.timers.set(timerFlush, max(timeout, publishFlushMargin))
-	p.checkFlushed(c)
-}
-
-func (p *publisher) checkFlushed(c actor.Context) {
-	if p.flushing && p.out.empty() {
-		c.Stop(c.Self())
-	}
+	p.send(time.Now(), false)
+	p.answer()
 }
 
 // giveUp answers everything that is left.
-func (p *publisher) giveUp(c actor.Context, why string) {
+func (p *publisher) giveUp(why string) {
 	if p.out == nil {
 		return
 	}
-	onItsWay := make(map[*outgoing]bool)
-	for _, f := range p.flights {
-		for _, o := range f.batch {
-			onItsWay[o] = true
-		}
+	for r := p.out.oldest; r != nil; r = r.newer {
+		p.settle1(r, Outcome{Err: &Error{
+			Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: p.stream, Text: why, OutcomeUnknown: r.unknown || r.flying,
+		}})
 	}
-	p.out.all(func(o *outgoing) {
-		answer(c.ActorSystem(), o.sender, &Error{
-			Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: p.stream, Text: why, OutcomeUnknown: o.unknown || onItsWay[o],
-		}, o.correlation)
-	})
-	p.out, p.flights = newOutbox(), nil
+	p.out, p.astray, p.flushing = newOutbox(p.out.outboxSpec), nil, false
+	p.outlet.gate.Store(nil)
+	p.answer()
+}
+
+// overloaded is the answer to an actor for whose record there is no room.
+func (p *publisher) overloaded() *Error {
+	records, size := p.quota.held()
+	return &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_OVERLOADED, Stream: p.stream,
+		Text:   fmt.Sprintf("%d records (%d bytes) wait to be stored", records, size),
+		Advice: "publish again when earlier ones have been answered",
+	}
+}
+
+// laneFull is the answer to a record of a shard that is throttled and has too many waiting.
+func (p *publisher) laneFull(l *shardLane) *Error {
+	return &Error{
+		Kind: messages.ErrorKind_ERROR_KIND_OVERLOADED, Stream: p.stream, Shard: l.shard.id,
+		Text:   fmt.Sprintf("the shard is throttled, and %d of its records (%d bytes) wait to be stored", l.count, l.bytes),
+		Advice: "publish to other shards meanwhile; give the stream more shards, or spread the keys",
+	}
 }
 
 func (p *publisher) log() *slog.Logger {
 	return p.cfg.logger().With(slog.String("stream", p.stream))
 }
-
-// settledRecord is a record that is to be answered.
-type settledRecord struct {
-	record          *outgoing
-	shard, sequence string
-	err             *Error
-}
-
-// putVerdict says what becomes of a request's records.
-type putVerdict struct {
-	done  []settledRecord
-	again []*outgoing
-	pause time.Duration
-	halve bool
-}
-
-// stored reports whether the request stored anything.
-func (v *putVerdict) stored() bool {
-	return slices.ContainsFunc(v.done, func(r settledRecord) bool { return r.err == nil })
-}
-
-// judge decides it.
-func (p *publisher) judge(batch []*outgoing, m putDone) putVerdict {
-	if m.err == nil && len(m.out.Records) == len(batch) {
-		return p.judgeEntries(batch, m.out.Records)
-	}
-	err := m.err
-	if err == nil {
-		err = fmt.Errorf("PutRecords answered %d entries for %d", len(m.out.Records), len(batch))
-	}
-	v := putVerdict{pause: publishRetryFirst}
-	kind := classify(err)
-	if kind == failureInvalid && len(batch) > 1 {
-		v.halve = true // one record is at fault: find it, and store the others
-		return v
-	}
-	for _, o := range batch {
-		o.failures++
-		if kind == failureThrottled {
-			v.pause = publishThrottled
-		} else if !kind.lasting() && !refused(err) {
-			o.unknown = true
-		}
-		v.retryOrFail(p.stream, o, err, kind.lasting())
-	}
-	return v
-}
-
-func (p *publisher) judgeEntries(batch []*outgoing, entries []types.PutRecordsResultEntry) putVerdict {
-	v := putVerdict{pause: publishRetryFirst, done: make([]settledRecord, 0, len(batch))}
-	for i, o := range batch {
-		e := &entries[i]
-		if e.ErrorCode == nil || *e.ErrorCode == "" {
-			v.done = append(v.done, settledRecord{record: o, shard: aws.ToString(e.ShardId), sequence: aws.ToString(e.SequenceNumber)})
-			continue
-		}
-		o.failures++
-		kind, known := failureByCode[*e.ErrorCode]
-		if known && kind == failureThrottled {
-			v.pause = publishThrottled
-		}
-		v.retryOrFail(p.stream, o, &entryError{code: *e.ErrorCode, message: aws.ToString(e.ErrorMessage)}, known && kind.lasting())
-	}
-	return v
-}
-
-// retryOrFail: a record is tried until its deadline, unless trying can't help.
-func (v *putVerdict) retryOrFail(stream string, o *outgoing, cause error, lasting bool) {
-	if !lasting && time.Now().Before(o.deadline) {
-		v.again = append(v.again, o)
-		return
-	}
-	e := &Error{
-		Kind: messages.ErrorKind_ERROR_KIND_PUBLISH, Stream: stream, Cause: cause, OutcomeUnknown: o.unknown,
-		Text: fmt.Sprintf("not stored after %d tries", o.failures),
-	}
-	if kind := classify(cause); kind == failureConfig || kind == failureCredentials {
-		e.Kind, e.Advice = messages.ErrorKind_ERROR_KIND_CONFIG, "check the credentials, the region and the endpoint"
-	}
-	v.done = append(v.done, settledRecord{record: o, err: e})
-}
-
-// entryError is the error of one entry of a PutRecords; it is a smithy.APIError like that of a whole call.
-type entryError struct {
-	code, message string
-}
-
-func (e *entryError) Error() string        { return e.code + ": " + e.message }
-func (e *entryError) ErrorCode() string    { return e.code }
-func (e *entryError) ErrorMessage() string { return e.message }
-
-// ErrorFault implements smithy.APIError.
-func (e *entryError) ErrorFault() smithy.ErrorFault { return smithy.FaultUnknown }

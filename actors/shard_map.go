@@ -10,10 +10,11 @@ import (
 // shardMap predicts which shard a record goes to: the open shard whose range has its hash key. It is a guess, as a reshard may have been
 // since the shards were listed; the service tells with each stored record where it went. It is pure, and does not change once made.
 type shardMap struct {
-	open []openShard // in order of their hash keys
+	open   []hashShard          // in order of their hash keys
+	listed map[string]hashShard // closed ones too
 }
 
-type openShard struct {
+type hashShard struct {
 	id          string
 	first, last kpl.Hash
 }
@@ -21,32 +22,47 @@ type openShard struct {
 // newShardMap takes the open ones of the listed shards. Without hash keys that can be read, or with holes between them, it is not complete and
 // predicts what it can.
 func newShardMap(listed []shard) *shardMap {
-	m := &shardMap{}
+	m := &shardMap{listed: make(map[string]hashShard, len(listed))}
 	for _, s := range listed {
 		first, err := kpl.ParseHash(s.startingKey)
-		if err != nil || s.closed {
+		if err != nil {
 			continue
 		}
 		last, err := kpl.ParseHash(s.endingKey)
 		if err != nil {
 			continue
 		}
-		m.open = append(m.open, openShard{id: s.id, first: first, last: last})
+		m.listed[s.id] = hashShard{id: s.id, first: first, last: last}
+		if !s.closed {
+			m.open = append(m.open, m.listed[s.id])
+		}
 	}
-	slices.SortFunc(m.open, func(a, b openShard) int { return a.first.Compare(b.first) })
+	slices.SortFunc(m.open, func(a, b hashShard) int { return a.first.Compare(b.first) })
 	return m
 }
 
 // find returns the shard that a hash key goes to.
-func (m *shardMap) find(h kpl.Hash) (openShard, bool) {
+func (m *shardMap) find(h kpl.Hash) (hashShard, bool) {
 	i := sort.Search(len(m.open), func(i int) bool { return m.open[i].first.Compare(h) > 0 }) - 1
 	if i < 0 || m.open[i].last.Compare(h) < 0 {
-		return openShard{}, false
+		return hashShard{}, false
 	}
 	return m.open[i], true
 }
 
-// has reports whether the shard is one of the open ones.
-func (m *shardMap) has(id string) bool {
-	return slices.ContainsFunc(m.open, func(s openShard) bool { return s.id == id })
+// hasSame reports whether the shard is one of the open ones, with the same range.
+func (m *shardMap) hasSame(s hashShard) bool {
+	found, ok := m.find(s.first)
+	return ok && found == s
+}
+
+// holds reports whether a record with this hash key belongs to the shard.
+func (s hashShard) holds(h kpl.Hash) bool { return s.first.Compare(h) <= 0 && s.last.Compare(h) >= 0 }
+
+// equal reports whether both predict the same.
+func (m *shardMap) equal(other *shardMap) bool {
+	if m == nil || other == nil {
+		return m == other
+	}
+	return slices.Equal(m.open, other.open)
 }

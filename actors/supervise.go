@@ -113,6 +113,8 @@ func (g *guarded) afterPanic(c actor.Context, reason any, tries int) {
 		respond(root, sender, m.Retry())
 	case *messages.DeliveryBatch:
 		respond(root, sender, m.Retry())
+	case refusable:
+		m.refuse(f)
 	default:
 		switch {
 		case f != nil:
@@ -142,6 +144,12 @@ func panicFailure(message, reason any) *Error {
 	switch m := message.(type) {
 	case *messages.Publish:
 		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_PUBLISH, m.GetStream()
+	case *messages.PublishBatch:
+		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_PUBLISH, m.GetStream()
+	case *Ticket:
+		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_PUBLISH, m.outlet.stream
+	case *batchTicket:
+		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_PUBLISH, m.outlet.stream
 	case *messages.Subscribe:
 		e.Kind, e.Stream = messages.ErrorKind_ERROR_KIND_STREAM, m.GetStream().GetName()
 	case *messages.Seek:
@@ -170,7 +178,7 @@ func correlationOf(message any) uint64 {
 // in every state.
 func isRequest(message any) bool {
 	switch message.(type) {
-	case *messages.Publish, *messages.Subscribe, *messages.Seek, *messages.Connect, *messages.Unsubscribe, findPublisher:
+	case *messages.Publish, *messages.PublishBatch, *messages.Subscribe, *messages.Seek, *messages.Connect, *messages.Unsubscribe, findPublisher:
 		return true
 	default:
 		return false

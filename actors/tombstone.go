@@ -15,6 +15,10 @@ import (
 // refuse answers a request that came too late.
 func refuse(system *actor.ActorSystem, message any) {
 	_, m, sender := actor.UnwrapEnvelope(message)
+	if r, ok := m.(refusable); ok {
+		r.refuse(notConnected(messages.BrokerState_BROKER_STATE_CLOSED))
+		return
+	}
 	if sender == nil {
 		return
 	}

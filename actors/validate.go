@@ -263,36 +263,6 @@ func checkPublish(m *messages.Publish, l Limits) *Error {
 	return checkRecord(m, l)
 }
 
-// checkRecord checks a record whose stream's name is known to be right. Bytes count as the service counts them: data, with the
-// header envelope, and partition key in UTF-8.
-func checkRecord(m *messages.Publish, l Limits) *Error {
-	l = limitsOf(m, l)
-	if m.PartitionKey != nil {
-		if fault := partitionKeyFault(m.GetPartitionKey()); fault != "" {
-			return invalid(m.GetStream(), "partition_key", "%s", fault)
-		}
-	}
-	if h := m.GetExplicitHashKey(); h != "" {
-		if !leasestore.ValidSequence(h) || (len(h) > 1 && h[0] == '0') || leasestore.CompareSequence(h, maxHashKey) > 0 {
-			return invalid(m.GetStream(), "explicit_hash_key", "%q is not a decimal number below 2^128 without leading zeros", h)
-		}
-	}
-	if err := checkHeaders(m.GetStream(), m.GetHeaders()); err != nil {
-		return err
-	}
-	size := recordSize(m)
-	if m.PartitionKey == nil {
-		size += randomKeySize
-	}
-	if size > l.MaxRecordSize {
-		e := invalid(m.GetStream(), "data", "the record has %d bytes with its partition key and headers: %d are possible",
-			size, l.MaxRecordSize)
-		e.Advice = "a stream can allow up to 10 MiB: raise its MaxRecordSize and Limits.MaxRecordSize"
-		return e
-	}
-	return nil
-}
-
 // partitionKeyFault says why a record can't have this partition key; "" if it can.
 func partitionKeyFault(key string) string {
 	switch n := utf8.RuneCountInString(key); {

@@ -836,7 +836,7 @@ func (x *ShardStatus) GetStray() int64 {
 	return 0
 }
 
-// PublisherStatus is one stream that is published to.
+// PublisherStatus is one publisher: of a stream, and of options.
 type PublisherStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stream as it was named in Publish.
@@ -844,7 +844,13 @@ type PublisherStatus struct {
 	// Records accepted and not answered.
 	Pending int64 `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
 	// Their bytes (data and partition key).
-	PendingBytes  int64 `protobuf:"varint,3,opt,name=pending_bytes,json=pendingBytes,proto3" json:"pending_bytes,omitempty"`
+	PendingBytes int64 `protobuf:"varint,3,opt,name=pending_bytes,json=pendingBytes,proto3" json:"pending_bytes,omitempty"`
+	// The options it publishes with; unset for none.
+	Options *PublishOptions `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
+	// The shards that it writes to at a bounded pace, as they were throttled lately.
+	ThrottledShards []string `protobuf:"bytes,5,rep,name=throttled_shards,json=throttledShards,proto3" json:"throttled_shards,omitempty"`
+	// The requests to the service under way.
+	Requests      int32 `protobuf:"varint,6,opt,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -900,11 +906,32 @@ func (x *PublisherStatus) GetPendingBytes() int64 {
 	return 0
 }
 
+func (x *PublisherStatus) GetOptions() *PublishOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *PublisherStatus) GetThrottledShards() []string {
+	if x != nil {
+		return x.ThrottledShards
+	}
+	return nil
+}
+
+func (x *PublisherStatus) GetRequests() int32 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
 var File_messages_broker_proto protoreflect.FileDescriptor
 
 const file_messages_broker_proto_rawDesc = "" +
 	"\n" +
-	"\x15messages/broker.proto\x12\vmessages.v1\x1a\vactor.proto\x1a\x1egoogle/protobuf/duration.proto\"+\n" +
+	"\x15messages/broker.proto\x12\vmessages.v1\x1a\vactor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x16messages/publish.proto\"+\n" +
 	"\aConnect\x12 \n" +
 	"\vcorrelation\x18\x01 \x01(\x04R\vcorrelation\"`\n" +
 	"\tConnected\x12\x19\n" +
@@ -958,11 +985,14 @@ const file_messages_broker_proto_rawDesc = "" +
 	"\bbuffered\x18\n" +
 	" \x01(\x03R\bbuffered\x12\x18\n" +
 	"\asettled\x18\v \x01(\x03R\asettled\x12\x14\n" +
-	"\x05stray\x18\f \x01(\x03R\x05stray\"h\n" +
+	"\x05stray\x18\f \x01(\x03R\x05stray\"\xe6\x01\n" +
 	"\x0fPublisherStatus\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x18\n" +
 	"\apending\x18\x02 \x01(\x03R\apending\x12#\n" +
-	"\rpending_bytes\x18\x03 \x01(\x03R\fpendingBytes*\xb4\x01\n" +
+	"\rpending_bytes\x18\x03 \x01(\x03R\fpendingBytes\x125\n" +
+	"\aoptions\x18\x04 \x01(\v2\x1b.messages.v1.PublishOptionsR\aoptions\x12)\n" +
+	"\x10throttled_shards\x18\x05 \x03(\tR\x0fthrottledShards\x12\x1a\n" +
+	"\brequests\x18\x06 \x01(\x05R\brequests*\xb4\x01\n" +
 	"\vBrokerState\x12\x1c\n" +
 	"\x18BROKER_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17BROKER_STATE_CONFIGURED\x10\x01\x12\x1b\n" +
@@ -1012,6 +1042,7 @@ var file_messages_broker_proto_goTypes = []any{
 	(*PublisherStatus)(nil),     // 11: messages.v1.PublisherStatus
 	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
 	(*actor.PID)(nil),           // 13: actor.PID
+	(*PublishOptions)(nil),      // 14: messages.v1.PublishOptions
 }
 var file_messages_broker_proto_depIdxs = []int32{
 	12, // 0: messages.v1.Shutdown.timeout:type_name -> google.protobuf.Duration
@@ -1024,11 +1055,12 @@ var file_messages_broker_proto_depIdxs = []int32{
 	13, // 7: messages.v1.SubscriptionStatus.subscription:type_name -> actor.PID
 	10, // 8: messages.v1.SubscriptionStatus.shards:type_name -> messages.v1.ShardStatus
 	1,  // 9: messages.v1.ShardStatus.state:type_name -> messages.v1.ShardState
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	14, // 10: messages.v1.PublisherStatus.options:type_name -> messages.v1.PublishOptions
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_messages_broker_proto_init() }
@@ -1036,6 +1068,7 @@ func file_messages_broker_proto_init() {
 	if File_messages_broker_proto != nil {
 		return
 	}
+	file_messages_publish_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -9,6 +9,7 @@
 //	anyone      Seek                           broker, sub.  Sought | Error
 //	anyone      Unsubscribe                    sub.          Unsubscribed | Error
 //	anyone      Publish                        broker        Published | Error
+//	anyone      PublishBatch                   broker        PublishedBatch | Error
 //	reader      Delivery, DeliveryBatch        subscriber    Settle (what their Ack, Drop, Retry, RetryAfter return)
 //	sub.,reader SubscriptionError              subscriber    –
 //

@@ -11,6 +11,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -23,9 +24,64 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// PublishOrdering says what is kept of the order of a partition key's records.
+type PublishOrdering int32
+
+const (
+	// STRICT.
+	PublishOrdering_PUBLISH_ORDERING_UNSPECIFIED PublishOrdering = 0
+	// Records of a partition key are stored in the order they were sent, whatever fails and is tried again. A key has one record on its way at a
+	// time, or one aggregated record, so the rate comes from many keys.
+	PublishOrdering_PUBLISH_ORDERING_STRICT PublishOrdering = 1
+	// Records of a partition key may be stored in any order. Any number of them are on their way at once.
+	PublishOrdering_PUBLISH_ORDERING_RELAXED PublishOrdering = 2
+)
+
+// Enum value maps for PublishOrdering.
+var (
+	PublishOrdering_name = map[int32]string{
+		0: "PUBLISH_ORDERING_UNSPECIFIED",
+		1: "PUBLISH_ORDERING_STRICT",
+		2: "PUBLISH_ORDERING_RELAXED",
+	}
+	PublishOrdering_value = map[string]int32{
+		"PUBLISH_ORDERING_UNSPECIFIED": 0,
+		"PUBLISH_ORDERING_STRICT":      1,
+		"PUBLISH_ORDERING_RELAXED":     2,
+	}
+)
+
+func (x PublishOrdering) Enum() *PublishOrdering {
+	p := new(PublishOrdering)
+	*p = x
+	return p
+}
+
+func (x PublishOrdering) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PublishOrdering) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_publish_proto_enumTypes[0].Descriptor()
+}
+
+func (PublishOrdering) Type() protoreflect.EnumType {
+	return &file_messages_publish_proto_enumTypes[0]
+}
+
+func (x PublishOrdering) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PublishOrdering.Descriptor instead.
+func (PublishOrdering) EnumDescriptor() ([]byte, []int) {
+	return file_messages_publish_proto_rawDescGZIP(), []int{0}
+}
+
 // Publish asks a connected broker to store a record. Anyone may send it, in any number at once; batching is the publisher's. Records of one
-// partition key sent by one actor are stored in the order they were sent. Answered by Published; by Error INVALID (before any I/O),
-// PUBLISH (not stored; or unknown, see outcome_unknown), OVERLOADED (at once, not accepted) or NOT_CONNECTED.
+// partition key sent by one actor with the same options are stored in the order they were sent. Answered by Published; by Error INVALID (before
+// any I/O), PUBLISH (not stored; or unknown, see outcome_unknown), OVERLOADED (at once, not accepted; shard_id tells when it is about one shard
+// only) or NOT_CONNECTED.
 type Publish struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stream's name or ARN.
@@ -39,7 +95,9 @@ type Publish struct {
 	// Headers, stored in a small envelope before the payload; none: the payload is stored as it is.
 	Headers map[string]string `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Repeated in the answer.
-	Correlation   uint64 `protobuf:"varint,6,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	Correlation uint64 `protobuf:"varint,6,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	// How it is published. Unset: in strict order, not aggregated, at once.
+	Options       *PublishOptions `protobuf:"bytes,7,opt,name=options,proto3" json:"options,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -116,6 +174,78 @@ func (x *Publish) GetCorrelation() uint64 {
 	return 0
 }
 
+func (x *Publish) GetOptions() *PublishOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+// PublishOptions says how records are published. A broker has a publisher for each stream and options; between two of them there is no order.
+type PublishOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is kept of the order of a partition key's records.
+	Ordering PublishOrdering `protobuf:"varint,1,opt,name=ordering,proto3,enum=messages.v1.PublishOrdering" json:"ordering,omitempty"`
+	// Put many user records into one record, in the format of the Kinesis Producer Library (KPL), which readers have to take apart, as this
+	// library, the KCL and others do. Not for streams that distribute records by themselves (AUTO): INVALID.
+	Aggregate bool `protobuf:"varint,2,opt,name=aggregate,proto3" json:"aggregate,omitempty"`
+	// How long a record may wait for others to be sent with it. Unset or 0: it is sent at once, and what comes meanwhile goes with the next request.
+	Linger        *durationpb.Duration `protobuf:"bytes,3,opt,name=linger,proto3" json:"linger,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishOptions) Reset() {
+	*x = PublishOptions{}
+	mi := &file_messages_publish_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishOptions) ProtoMessage() {}
+
+func (x *PublishOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_publish_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishOptions.ProtoReflect.Descriptor instead.
+func (*PublishOptions) Descriptor() ([]byte, []int) {
+	return file_messages_publish_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PublishOptions) GetOrdering() PublishOrdering {
+	if x != nil {
+		return x.Ordering
+	}
+	return PublishOrdering_PUBLISH_ORDERING_UNSPECIFIED
+}
+
+func (x *PublishOptions) GetAggregate() bool {
+	if x != nil {
+		return x.Aggregate
+	}
+	return false
+}
+
+func (x *PublishOptions) GetLinger() *durationpb.Duration {
+	if x != nil {
+		return x.Linger
+	}
+	return nil
+}
+
 // Published answers Publish: the record is stored.
 type Published struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -126,14 +256,16 @@ type Published struct {
 	// True when an earlier try of unknown outcome may have stored it as well.
 	PossibleDuplicate bool `protobuf:"varint,3,opt,name=possible_duplicate,json=possibleDuplicate,proto3" json:"possible_duplicate,omitempty"`
 	// The correlation of the request.
-	Correlation   uint64 `protobuf:"varint,4,opt,name=correlation,proto3" json:"correlation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Correlation uint64 `protobuf:"varint,4,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	// Its index within an aggregated record; 0 otherwise.
+	SubSequenceNumber uint64 `protobuf:"varint,5,opt,name=sub_sequence_number,json=subSequenceNumber,proto3" json:"sub_sequence_number,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Published) Reset() {
 	*x = Published{}
-	mi := &file_messages_publish_proto_msgTypes[1]
+	mi := &file_messages_publish_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -145,7 +277,7 @@ func (x *Published) String() string {
 func (*Published) ProtoMessage() {}
 
 func (x *Published) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_publish_proto_msgTypes[1]
+	mi := &file_messages_publish_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -158,7 +290,7 @@ func (x *Published) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Published.ProtoReflect.Descriptor instead.
 func (*Published) Descriptor() ([]byte, []int) {
-	return file_messages_publish_proto_rawDescGZIP(), []int{1}
+	return file_messages_publish_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Published) GetShardId() string {
@@ -189,27 +321,355 @@ func (x *Published) GetCorrelation() uint64 {
 	return 0
 }
 
+func (x *Published) GetSubSequenceNumber() uint64 {
+	if x != nil {
+		return x.SubSequenceNumber
+	}
+	return 0
+}
+
+// PublishBatch asks a connected broker to store records of one stream, as many Publish in a row would. It is taken in as a whole or not at all, and
+// answered once, when every record is settled: by PublishedBatch; by Error INVALID (more than the publisher's bounds allow, or wrong options),
+// OVERLOADED (at once) or NOT_CONNECTED when nothing of it was taken in.
+type PublishBatch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The stream's name or ARN.
+	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	// The records. One that is invalid fails alone.
+	Records []*PublishRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
+	// How they are published. Unset: in strict order, not aggregated, at once.
+	Options *PublishOptions `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	// Repeated in the answer.
+	Correlation   uint64 `protobuf:"varint,4,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishBatch) Reset() {
+	*x = PublishBatch{}
+	mi := &file_messages_publish_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishBatch) ProtoMessage() {}
+
+func (x *PublishBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_publish_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishBatch.ProtoReflect.Descriptor instead.
+func (*PublishBatch) Descriptor() ([]byte, []int) {
+	return file_messages_publish_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PublishBatch) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *PublishBatch) GetRecords() []*PublishRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *PublishBatch) GetOptions() *PublishOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *PublishBatch) GetCorrelation() uint64 {
+	if x != nil {
+		return x.Correlation
+	}
+	return 0
+}
+
+// PublishRecord is a record of a PublishBatch; its fields are those of Publish.
+type PublishRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The payload. Do not change it before the answer.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// The partition key, at most 256 characters. Unset: a random one, to spread the load. Set but empty: INVALID.
+	PartitionKey *string `protobuf:"bytes,2,opt,name=partition_key,json=partitionKey,proto3,oneof" json:"partition_key,omitempty"`
+	// Decimal 128-bit hash key that chooses the shard instead of the partition key; empty: none.
+	ExplicitHashKey string `protobuf:"bytes,3,opt,name=explicit_hash_key,json=explicitHashKey,proto3" json:"explicit_hash_key,omitempty"`
+	// Headers, stored in a small envelope before the payload; none: the payload is stored as it is.
+	Headers       map[string]string `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishRecord) Reset() {
+	*x = PublishRecord{}
+	mi := &file_messages_publish_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishRecord) ProtoMessage() {}
+
+func (x *PublishRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_publish_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishRecord.ProtoReflect.Descriptor instead.
+func (*PublishRecord) Descriptor() ([]byte, []int) {
+	return file_messages_publish_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PublishRecord) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *PublishRecord) GetPartitionKey() string {
+	if x != nil && x.PartitionKey != nil {
+		return *x.PartitionKey
+	}
+	return ""
+}
+
+func (x *PublishRecord) GetExplicitHashKey() string {
+	if x != nil {
+		return x.ExplicitHashKey
+	}
+	return ""
+}
+
+func (x *PublishRecord) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+// PublishedBatch answers PublishBatch: every record is settled.
+type PublishedBatch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What became of each record, in their order.
+	Results []*PublishResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// The correlation of the request.
+	Correlation   uint64 `protobuf:"varint,2,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishedBatch) Reset() {
+	*x = PublishedBatch{}
+	mi := &file_messages_publish_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishedBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishedBatch) ProtoMessage() {}
+
+func (x *PublishedBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_publish_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishedBatch.ProtoReflect.Descriptor instead.
+func (*PublishedBatch) Descriptor() ([]byte, []int) {
+	return file_messages_publish_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PublishedBatch) GetResults() []*PublishResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *PublishedBatch) GetCorrelation() uint64 {
+	if x != nil {
+		return x.Correlation
+	}
+	return 0
+}
+
+// PublishResult is what became of one record of a PublishBatch.
+type PublishResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Either.
+	//
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*PublishResult_Published
+	//	*PublishResult_Error
+	Outcome       isPublishResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishResult) Reset() {
+	*x = PublishResult{}
+	mi := &file_messages_publish_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishResult) ProtoMessage() {}
+
+func (x *PublishResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_publish_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishResult.ProtoReflect.Descriptor instead.
+func (*PublishResult) Descriptor() ([]byte, []int) {
+	return file_messages_publish_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PublishResult) GetOutcome() isPublishResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *PublishResult) GetPublished() *Published {
+	if x != nil {
+		if x, ok := x.Outcome.(*PublishResult_Published); ok {
+			return x.Published
+		}
+	}
+	return nil
+}
+
+func (x *PublishResult) GetError() *Error {
+	if x != nil {
+		if x, ok := x.Outcome.(*PublishResult_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+type isPublishResult_Outcome interface {
+	isPublishResult_Outcome()
+}
+
+type PublishResult_Published struct {
+	// It is stored.
+	Published *Published `protobuf:"bytes,1,opt,name=published,proto3,oneof"`
+}
+
+type PublishResult_Error struct {
+	// It is not stored, or that is unknown.
+	Error *Error `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
+}
+
+func (*PublishResult_Published) isPublishResult_Outcome() {}
+
+func (*PublishResult_Error) isPublishResult_Outcome() {}
+
 var File_messages_publish_proto protoreflect.FileDescriptor
 
 const file_messages_publish_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/publish.proto\x12\vmessages.v1\"\xb8\x02\n" +
+	"\x16messages/publish.proto\x12\vmessages.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15messages/errors.proto\"\xef\x02\n" +
 	"\aPublish\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12(\n" +
 	"\rpartition_key\x18\x03 \x01(\tH\x00R\fpartitionKey\x88\x01\x01\x12*\n" +
 	"\x11explicit_hash_key\x18\x04 \x01(\tR\x0fexplicitHashKey\x12;\n" +
 	"\aheaders\x18\x05 \x03(\v2!.messages.v1.Publish.HeadersEntryR\aheaders\x12 \n" +
-	"\vcorrelation\x18\x06 \x01(\x04R\vcorrelation\x1a:\n" +
+	"\vcorrelation\x18\x06 \x01(\x04R\vcorrelation\x125\n" +
+	"\aoptions\x18\a \x01(\v2\x1b.messages.v1.PublishOptionsR\aoptions\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
-	"\x0e_partition_key\"\xa0\x01\n" +
+	"\x0e_partition_key\"\x9b\x01\n" +
+	"\x0ePublishOptions\x128\n" +
+	"\bordering\x18\x01 \x01(\x0e2\x1c.messages.v1.PublishOrderingR\bordering\x12\x1c\n" +
+	"\taggregate\x18\x02 \x01(\bR\taggregate\x121\n" +
+	"\x06linger\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06linger\"\xd0\x01\n" +
 	"\tPublished\x12\x19\n" +
 	"\bshard_id\x18\x01 \x01(\tR\ashardId\x12'\n" +
 	"\x0fsequence_number\x18\x02 \x01(\tR\x0esequenceNumber\x12-\n" +
 	"\x12possible_duplicate\x18\x03 \x01(\bR\x11possibleDuplicate\x12 \n" +
-	"\vcorrelation\x18\x04 \x01(\x04R\vcorrelationB/Z-github.com/protokinesis/protokinesis/messagesb\x06proto3"
+	"\vcorrelation\x18\x04 \x01(\x04R\vcorrelation\x12.\n" +
+	"\x13sub_sequence_number\x18\x05 \x01(\x04R\x11subSequenceNumber\"\xb5\x01\n" +
+	"\fPublishBatch\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x124\n" +
+	"\arecords\x18\x02 \x03(\v2\x1a.messages.v1.PublishRecordR\arecords\x125\n" +
+	"\aoptions\x18\x03 \x01(\v2\x1b.messages.v1.PublishOptionsR\aoptions\x12 \n" +
+	"\vcorrelation\x18\x04 \x01(\x04R\vcorrelation\"\x8a\x02\n" +
+	"\rPublishRecord\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12(\n" +
+	"\rpartition_key\x18\x02 \x01(\tH\x00R\fpartitionKey\x88\x01\x01\x12*\n" +
+	"\x11explicit_hash_key\x18\x03 \x01(\tR\x0fexplicitHashKey\x12A\n" +
+	"\aheaders\x18\x04 \x03(\v2'.messages.v1.PublishRecord.HeadersEntryR\aheaders\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
+	"\x0e_partition_key\"h\n" +
+	"\x0ePublishedBatch\x124\n" +
+	"\aresults\x18\x01 \x03(\v2\x1a.messages.v1.PublishResultR\aresults\x12 \n" +
+	"\vcorrelation\x18\x02 \x01(\x04R\vcorrelation\"~\n" +
+	"\rPublishResult\x126\n" +
+	"\tpublished\x18\x01 \x01(\v2\x16.messages.v1.PublishedH\x00R\tpublished\x12*\n" +
+	"\x05error\x18\x02 \x01(\v2\x12.messages.v1.ErrorH\x00R\x05errorB\t\n" +
+	"\aoutcome*n\n" +
+	"\x0fPublishOrdering\x12 \n" +
+	"\x1cPUBLISH_ORDERING_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17PUBLISH_ORDERING_STRICT\x10\x01\x12\x1c\n" +
+	"\x18PUBLISH_ORDERING_RELAXED\x10\x02B/Z-github.com/protokinesis/protokinesis/messagesb\x06proto3"
 
 var (
 	file_messages_publish_proto_rawDescOnce sync.Once
@@ -223,19 +683,38 @@ func file_messages_publish_proto_rawDescGZIP() []byte {
 	return file_messages_publish_proto_rawDescData
 }
 
-var file_messages_publish_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_messages_publish_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_messages_publish_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_messages_publish_proto_goTypes = []any{
-	(*Publish)(nil),   // 0: messages.v1.Publish
-	(*Published)(nil), // 1: messages.v1.Published
-	nil,               // 2: messages.v1.Publish.HeadersEntry
+	(PublishOrdering)(0),        // 0: messages.v1.PublishOrdering
+	(*Publish)(nil),             // 1: messages.v1.Publish
+	(*PublishOptions)(nil),      // 2: messages.v1.PublishOptions
+	(*Published)(nil),           // 3: messages.v1.Published
+	(*PublishBatch)(nil),        // 4: messages.v1.PublishBatch
+	(*PublishRecord)(nil),       // 5: messages.v1.PublishRecord
+	(*PublishedBatch)(nil),      // 6: messages.v1.PublishedBatch
+	(*PublishResult)(nil),       // 7: messages.v1.PublishResult
+	nil,                         // 8: messages.v1.Publish.HeadersEntry
+	nil,                         // 9: messages.v1.PublishRecord.HeadersEntry
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
+	(*Error)(nil),               // 11: messages.v1.Error
 }
 var file_messages_publish_proto_depIdxs = []int32{
-	2, // 0: messages.v1.Publish.headers:type_name -> messages.v1.Publish.HeadersEntry
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	8,  // 0: messages.v1.Publish.headers:type_name -> messages.v1.Publish.HeadersEntry
+	2,  // 1: messages.v1.Publish.options:type_name -> messages.v1.PublishOptions
+	0,  // 2: messages.v1.PublishOptions.ordering:type_name -> messages.v1.PublishOrdering
+	10, // 3: messages.v1.PublishOptions.linger:type_name -> google.protobuf.Duration
+	5,  // 4: messages.v1.PublishBatch.records:type_name -> messages.v1.PublishRecord
+	2,  // 5: messages.v1.PublishBatch.options:type_name -> messages.v1.PublishOptions
+	9,  // 6: messages.v1.PublishRecord.headers:type_name -> messages.v1.PublishRecord.HeadersEntry
+	7,  // 7: messages.v1.PublishedBatch.results:type_name -> messages.v1.PublishResult
+	3,  // 8: messages.v1.PublishResult.published:type_name -> messages.v1.Published
+	11, // 9: messages.v1.PublishResult.error:type_name -> messages.v1.Error
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_messages_publish_proto_init() }
@@ -243,19 +722,26 @@ func file_messages_publish_proto_init() {
 	if File_messages_publish_proto != nil {
 		return
 	}
+	file_messages_errors_proto_init()
 	file_messages_publish_proto_msgTypes[0].OneofWrappers = []any{}
+	file_messages_publish_proto_msgTypes[4].OneofWrappers = []any{}
+	file_messages_publish_proto_msgTypes[6].OneofWrappers = []any{
+		(*PublishResult_Published)(nil),
+		(*PublishResult_Error)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_publish_proto_rawDesc), len(file_messages_publish_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   3,
+			NumEnums:      1,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_messages_publish_proto_goTypes,
 		DependencyIndexes: file_messages_publish_proto_depIdxs,
+		EnumInfos:         file_messages_publish_proto_enumTypes,
 		MessageInfos:      file_messages_publish_proto_msgTypes,
 	}.Build()
 	File_messages_publish_proto = out.File

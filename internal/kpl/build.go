@@ -20,11 +20,16 @@ type Builder struct {
 type table struct {
 	texts []string
 	index map[string]uint64
+	last  uint64 // the index found last: the records of a key often come together
 }
 
 // find returns the index of the text, and whether it is in the table yet.
 func (t *table) find(text string) (index uint64, known bool) {
+	if t.last < uint64(len(t.texts)) && t.texts[t.last] == text {
+		return t.last, true
+	}
 	if index, known = t.index[text]; known {
+		t.last = index
 		return index, true
 	}
 	return uint64(len(t.texts)), false
@@ -36,14 +41,15 @@ func (t *table) add(text string) uint64 {
 		if t.index == nil {
 			t.index = make(map[string]uint64)
 		}
-		t.index[text] = index
+		t.index[text], t.last = index, index
 		t.texts = append(t.texts, text)
 	}
 	return index
 }
 
 func (t *table) reset() {
-	t.texts = t.texts[:0]
+	clear(t.texts)
+	t.texts, t.last = t.texts[:0], 0
 	clear(t.index)
 }
 
@@ -62,6 +68,20 @@ func (b *Builder) SizeWith(u UserRecord) int {
 // Add appends a user record. Its data is copied by Bytes, not here.
 func (b *Builder) Add(u UserRecord) {
 	r, grows := b.record(u)
+	b.add(u, r, grows)
+}
+
+// AddWithin appends a user record unless the aggregated record would then have more bytes than the limit.
+func (b *Builder) AddWithin(u UserRecord, limit int) bool {
+	r, grows := b.record(u)
+	if b.Size()+grows > limit {
+		return false
+	}
+	b.add(u, r, grows)
+	return true
+}
+
+func (b *Builder) add(u UserRecord, r record, grows int) {
 	b.size += grows
 	b.keys.add(u.PartitionKey)
 	if r.hasHashKey {

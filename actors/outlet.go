@@ -1,0 +1,202 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/protokinesis/protokinesis/internal/kpl"
+	"github.com/protokinesis/protokinesis/messages"
+)
+
+type actorPID = actor.PID
+
+// Outlet is a publisher as Go code of its process uses it: records are checked and wait for room on their caller's goroutine, and go to the
+// publisher directly.
+type Outlet struct {
+	stream string
+	how    publishing
+	limits Limits
+	quota  *quota
+	root   *actor.RootContext
+	pid    *actor.PID // set once, before anybody else has the outlet
+
+	gate    atomic.Pointer[shardGate]
+	tickets sync.Pool // of *Ticket
+}
+
+// shardGate says which shards take no more records for now. It is there while some are throttled.
+type shardGate struct {
+	shards  *shardMap
+	lanes   map[string]*shardLane
+	crowded *atomic.Bool
+}
+
+// shut reports whether the shard of a record has no room.
+func (g *shardGate) shut(key, hashKey string) bool {
+	s, known := g.shards.find(kpl.UserRecord{PartitionKey: key, ExplicitHashKey: hashKey}.Hash())
+	if !known {
+		return false
+	}
+	l := g.lanes[s.id]
+	return l != nil && (l.full.Load() || g.crowded.Load())
+}
+
+// Item is a record as Go code publishes it. Without a key it gets a random one.
+type Item struct {
+	Data         []byte
+	Key, HashKey string
+	Headers      map[string]string
+}
+
+func (r Item) fields() recordFields {
+	return recordFields{data: r.Data, key: r.Key, keyless: r.Key == "", hashKey: r.HashKey, headers: r.Headers}
+}
+
+// Pauses between looks at a shard that takes no more.
+const (
+	gateFirst = time.Millisecond
+	gateMax   = 50 * time.Millisecond
+)
+
+// Publish stores a record. It waits for room until ctx ends, and then for the outcome. An error is an *Error, or of ctx.
+func (o *Outlet) Publish(ctx context.Context, r Item) (Stored, error) {
+	t, _ := o.tickets.Get().(*Ticket)
+	if t == nil {
+		t = &Ticket{outlet: o, reusable: true, done: make(chan struct{}, 1)}
+	}
+	if err := o.begin(ctx, t, r); err != nil {
+		o.tickets.Put(t)
+		return Stored{}, err
+	}
+	outcome, answered := t.wait(ctx)
+	if !answered {
+		return Stored{}, ctx.Err()
+	}
+	t.data = nil // not to be held until the next one
+	o.tickets.Put(t)
+	if outcome.Err != nil {
+		return Stored{}, outcome.Err
+	}
+	return outcome.Stored, nil
+}
+
+// PublishAsync begins to store a record. It waits for room until ctx ends, and not for the outcome.
+func (o *Outlet) PublishAsync(ctx context.Context, r Item) (*Ticket, error) {
+	t := &Ticket{outlet: o, done: make(chan struct{})}
+	return t, o.begin(ctx, t, r)
+}
+
+// begin makes room for a record and sends it.
+func (o *Outlet) begin(ctx context.Context, t *Ticket, r Item) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	fields := r.fields()
+	size, invalid := fields.check(o.stream, o.limits)
+	if invalid != nil {
+		return invalid
+	}
+	fields.prepare()
+	if err := o.passGate(ctx, fields.key, fields.hashKey); err != nil {
+		return err
+	}
+	if err := o.room(ctx, 1, int64(size)); err != nil {
+		return err
+	}
+	t.data, t.key, t.keyless, t.hashKey, t.size = fields.data, fields.key, fields.keyless, fields.hashKey, size
+	t.number, t.taken, t.outcome = NextCorrelation(), false, Outcome{}
+	t.open.Store(t.number)
+	o.root.Send(o.pid, t)
+	return nil
+}
+
+// PublishBatch stores records and returns what became of each. It waits for room for all of them until ctx ends.
+func (o *Outlet) PublishBatch(ctx context.Context, records []Item) ([]Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t := &batchTicket{
+		outlet: o, number: NextCorrelation(), done: make(chan struct{}),
+		items: make([]batchItem, 0, len(records)), outcomes: make([]Outcome, len(records)),
+	}
+	for i, r := range records {
+		fields := r.fields()
+		size, invalid := fields.check(o.stream, o.limits)
+		if invalid != nil {
+			t.outcomes[i].Err = invalid
+			continue
+		}
+		fields.prepare()
+		t.items = append(t.items, batchItem{fields: fields, size: size, index: i})
+		t.bytes += int64(size)
+	}
+	if err := checkBatchSize(o.stream, len(t.items), t.bytes, o.limits); err != nil {
+		return nil, err
+	}
+	if len(t.items) == 0 {
+		return t.outcomes, nil
+	}
+	for i := range t.items {
+		f := &t.items[i].fields
+		if err := o.passGate(ctx, f.key, f.hashKey); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.room(ctx, len(t.items), t.bytes); err != nil {
+		return nil, err
+	}
+	o.root.Send(o.pid, t)
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if t.err != nil {
+		return nil, t.err
+	}
+	return t.outcomes, nil
+}
+
+// checkBatchSize refuses a batch for which there is never room.
+func checkBatchSize(stream string, records int, bytes int64, l Limits) *Error {
+	if records <= l.PendingRecords && bytes <= min(l.PendingBytes, l.PublishBytes) {
+		return nil
+	}
+	e := invalid(stream, "records", "are %d with %d bytes: a publisher holds at most %d records and %d bytes", records, bytes,
+		l.PendingRecords, min(l.PendingBytes, l.PublishBytes))
+	e.Advice = "publish them in several batches, or raise Limits.PendingRecords, PendingBytes or PublishBytes"
+	return e
+}
+
+// passGate waits while the record's shard takes no more.
+func (o *Outlet) passGate(ctx context.Context, key, hashKey string) error {
+	for wait := gateFirst; ; wait = min(2*wait, gateMax) {
+		g := o.gate.Load()
+		if g == nil || !g.shut(key, hashKey) {
+			return nil
+		}
+		if err := pause(ctx, wait); err != nil {
+			return errors.Join(o.overloaded("its shard is throttled, and too many of its records wait to be stored"), err)
+		}
+	}
+}
+
+// room makes room in the quota.
+func (o *Outlet) room(ctx context.Context, records int, bytes int64) error {
+	if o.quota.try(records, bytes) {
+		return nil
+	}
+	if err := o.quota.wait(ctx, records, bytes); err != nil {
+		return errors.Join(o.overloaded("too many records wait to be stored"), err)
+	}
+	return nil
+}
+
+func (o *Outlet) overloaded(text string) *Error {
+	return &Error{Kind: messages.ErrorKind_ERROR_KIND_OVERLOADED, Stream: o.stream, Text: text, Advice: "publish more slowly"}
+}
