@@ -426,7 +426,9 @@ func (o *outbox) setSlow(l *shardLane, slow bool, now time.Time) {
 	l.slow = false
 	l.full.Store(false)
 	o.checkCrowded()
-	o.slow = slices.DeleteFunc(o.slow, func(other *shardLane) bool { return other == l })
+	if o.slow = slices.DeleteFunc(o.slow, func(other *shardLane) bool { return other == l }); len(o.slow) == 0 {
+		o.slowAt = time.Time{}
+	}
 	o.readyKeys += l.ready()
 	o.readyBytes += l.readyBytes
 	if l.ready() > 0 {

@@ -5,16 +5,19 @@ import "time"
 // pace bounds what is sent to one shard once the shard has refused something, so that what is sent is about what it takes. Pure state.
 //
 // It counts in shares of what a shard takes in a second by the service's own limits, 1,000 records and 1 MiB: an entry costs the larger of its two
-// shares. It begins at 1 a second. Every window in which something was refused brings it down to what was stored; every other one up a little, until
-// nothing has been refused for a while: then there is no bound any more. While a shard takes nothing at all, one entry is tried now and then.
+// shares. It begins at 1 a second. A window in which something was refused brings it down to what was stored, unless the last one did so in vain; every
+// other one up a little, until nothing has been refused for a while: then there is no bound any more. While a shard takes nothing at all, one entry
+// is tried now and then.
 type pace struct {
 	rate      float64 // shares a second; 0: no bound
 	tokens    float64 // shares that may be sent now
 	counted   time.Time
+	begun     time.Time // the bound
 	refusedAt time.Time
 
 	windowFrom      time.Time
 	stored, refused float64 // shares, in this window
+	lastRefused     float64 // which part was refused in the last one
 
 	streak  int // entries refused in a row
 	shut    int // tries refused in a row; 0: open
@@ -33,9 +36,9 @@ const (
 	// paceBurst is how much may be saved up.
 	paceBurst  = 4 * paceSlice
 	paceForget = 10 * time.Second
-	// A shard that refuses less than half is not slowed below paceFloor: what it refuses has other reasons than our rate.
-	paceFloor = 0.25
-	paceLeast = 0.01
+	paceLeast  = 0.01
+	// paceInVain: if so much of what was refused before is refused still, at a lower rate, and most is stored, the reason is not our rate.
+	paceInVain = 0.7
 	// paceStreak entries refused in a row, and none stored, shut a lane.
 	paceStreak = 8
 
@@ -95,7 +98,7 @@ func (p *pace) answered(a laneAnswer, now time.Time) {
 	if a.refusedCount > 0 {
 		p.refusedAt = now
 		if !p.limited() {
-			*p = pace{rate: paceFirst, counted: now, windowFrom: now, refusedAt: now}
+			*p = pace{rate: paceFirst, begun: now, counted: now, windowFrom: now, refusedAt: now}
 			a = laneAnswer{refusedCount: a.refusedCount, storedCount: a.storedCount} // was sent at another rate
 		}
 	}
@@ -119,6 +122,9 @@ func (p *pace) answered(a laneAnswer, now time.Time) {
 		p.count(a, now)
 		if p.streak += a.refusedCount; p.streak >= paceStreak {
 			p.streak, p.shut, p.tried, p.reopens = 0, 1, false, now.Add(jitter(paceRetryFirst))
+			if now.Sub(p.begun) > 2*paceWindow { // else it is what was sent before there was a bound
+				p.rate = max(paceLeast, 0.7*p.rate)
+			}
 		}
 	}
 }
@@ -131,15 +137,15 @@ func (p *pace) count(a laneAnswer, now time.Time) {
 	if passed < paceWindow || p.stored+p.refused == 0 {
 		return
 	}
-	if p.refused > 0 {
-		floor := paceLeast
-		if p.refused < p.stored {
-			floor = paceFloor
-		}
-		p.rate = min(p.rate, max(floor, p.stored/passed.Seconds()))
-	} else {
-		p.rate = p.rate*1.1 + 0.02
+	part := p.refused / (p.stored + p.refused)
+	switch {
+	case p.refused == 0:
+		p.rate = p.rate*1.05 + 0.002
+	case p.refused < p.stored && p.lastRefused > 0 && part >= paceInVain*p.lastRefused:
+	default:
+		p.rate = min(p.rate, max(paceLeast, p.stored/passed.Seconds()))
 	}
+	p.lastRefused = part
 	p.windowFrom, p.stored, p.refused = now, 0, 0
 }
 
