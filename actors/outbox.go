@@ -70,6 +70,7 @@ type outgoing struct {
 	failures int
 	cause    error // of the last failure
 	unknown  bool  // a try may have stored it
+	refused  bool  // the last failure: its shard takes no more
 	flying   bool  // on its way
 	alone    bool  // not to be aggregated
 	astray   int   // how often it was stored in an aggregated record of another shard
@@ -399,6 +400,16 @@ func (o *outbox) pacing(l *shardLane, now time.Time) {
 	l.answer = laneAnswer{}
 }
 
+// forget lets lanes go whose shard has refused nothing for a while.
+func (o *outbox) forget(now time.Time) {
+	for i := len(o.slow) - 1; i >= 0; i-- {
+		if l := o.slow[i]; l != &o.rest {
+			l.pace.forget(now)
+			o.setSlow(l, l.pace.limited(), now)
+		}
+	}
+}
+
 // setSlow moves a lane between those that are bounded and those that are not.
 func (o *outbox) setSlow(l *shardLane, slow bool, now time.Time) {
 	if l.slow == slow {
@@ -450,6 +461,8 @@ func (o *outbox) opens(l *shardLane, now time.Time) {
 const (
 	slowShare    = 4
 	slowTogether = 3
+	// evictShare is how much more is evicted than there has to be, as a part of the bound: it is not done for each record.
+	evictShare = 16
 )
 
 func (o *outbox) checkFull(l *shardLane) {
@@ -477,6 +490,35 @@ func (o *outbox) refuses(key, hashKey string) *shardLane {
 		return l
 	}
 	return nil
+}
+
+// evict removes the youngest waiting records of slow lanes that hold more than their part, to make room for so many others and some more.
+func (o *outbox) evict(records int, bytes int64, now time.Time, told func(r *outgoing, l *shardLane)) {
+	if o.slowCount == 0 || o.shards == nil || len(o.shards.open) < 2 {
+		return
+	}
+	records, bytes = records+o.maxRecords/evictShare, bytes+o.maxBytes/evictShare
+	for r := o.newest; r != nil && (records > 0 || bytes > 0) && o.tooMuch(); {
+		older, l := r.older, r.queue.lane
+		if !r.flying && l.slow && l != &o.rest && (o.overCrowded() || o.overFull(l)) {
+			records--
+			bytes -= int64(r.size)
+			o.finish(r, now)
+			told(r, l)
+		}
+		r = older
+	}
+}
+
+// tooMuch reports whether any slow lane holds more than it may.
+func (o *outbox) tooMuch() bool { return o.overCrowded() || slices.ContainsFunc(o.slow, o.overFull) }
+
+func (o *outbox) overFull(l *shardLane) bool {
+	return l != &o.rest && (l.count > o.maxRecords/slowShare || l.bytes > o.maxBytes/slowShare)
+}
+
+func (o *outbox) overCrowded() bool {
+	return o.slowCount > o.maxRecords/slowShare*slowTogether || o.slowBytes > o.maxBytes/slowShare*slowTogether
 }
 
 func (o *outbox) empty() bool { return o.count == 0 }

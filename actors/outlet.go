@@ -69,23 +69,29 @@ func (o *Outlet) Publish(ctx context.Context, r Item) (Stored, error) {
 	if t == nil {
 		t = &Ticket{outlet: o, reusable: true, done: make(chan struct{}, 1)}
 	}
-	if err := o.begin(ctx, t, r); err != nil {
+	for {
+		if err := o.begin(ctx, t, r); err != nil {
+			o.tickets.Put(t)
+			return Stored{}, err
+		}
+		outcome, answered := t.wait(ctx)
+		if !answered {
+			return Stored{}, ctx.Err()
+		}
+		if outcome.Err != nil && outcome.Err.Kind == messages.ErrorKind_ERROR_KIND_OVERLOADED {
+			continue // it had to make room again
+		}
+		t.data = nil // not to be held until the next one
 		o.tickets.Put(t)
-		return Stored{}, err
+		if outcome.Err != nil {
+			return Stored{}, outcome.Err
+		}
+		return outcome.Stored, nil
 	}
-	outcome, answered := t.wait(ctx)
-	if !answered {
-		return Stored{}, ctx.Err()
-	}
-	t.data = nil // not to be held until the next one
-	o.tickets.Put(t)
-	if outcome.Err != nil {
-		return Stored{}, outcome.Err
-	}
-	return outcome.Stored, nil
 }
 
-// PublishAsync begins to store a record. It waits for room until ctx ends, and not for the outcome.
+// PublishAsync begins to store a record. It waits for room until ctx ends, and not for the outcome. That may be Overloaded all the same: when its
+// shard turns out to be throttled, and others need the room.
 func (o *Outlet) PublishAsync(ctx context.Context, r Item) (*Ticket, error) {
 	t := &Ticket{outlet: o, done: make(chan struct{})}
 	return t, o.begin(ctx, t, r)
@@ -191,6 +197,7 @@ func (o *Outlet) room(ctx context.Context, records int, bytes int64) error {
 	if o.quota.try(records, bytes) {
 		return nil
 	}
+	o.root.Send(o.pid, wantsRoom{})
 	if err := o.quota.wait(ctx, records, bytes); err != nil {
 		return errors.Join(o.overloaded("too many records wait to be stored"), err)
 	}

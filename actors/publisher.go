@@ -19,6 +19,7 @@ import (
 //	*messages.Publish        broker   takes it in; answered, to who sent it to the broker, by Published or Error
 //	*messages.PublishBatch   broker   likewise, by PublishedBatch or Error
 //	*Ticket, *batchTicket    Go API   the same, with room made before
+//	wantsRoom                Go API   takes room from throttled shards that have more than their part
 //	*messages.StatusRequest  broker   answered by Status
 //	effectDone, timerFired   itself   goes on
 //	drain, PoisonPill        broker   sends what it has, then stops
@@ -116,6 +117,8 @@ func (p *publisher) Receive(c actor.Context) {
 		p.onPublish(c, m)
 	case *batchTicket:
 		p.onBatchTicket(m)
+	case wantsRoom:
+		p.makeRoom(time.Now())
 	case *messages.PublishBatch:
 		p.onPublishBatch(c, m)
 	case *actor.Started:

@@ -29,7 +29,7 @@ const (
 	publishRetryMax   = 5 * time.Second
 
 	// publishGather is how long what is ready waits for more while another request is under way: that one may take its time.
-	publishGather = 20 * time.Millisecond
+	publishGather = 5 * time.Millisecond
 	// publishGrace is how long a request may last beyond the deadlines of all its records.
 	publishGrace = time.Second
 )
@@ -228,15 +228,13 @@ func (p *publisher) settle(f *flight, j judgement, now time.Time) {
 			r.cause = e.cause
 			r.unknown = r.unknown || j.unknown
 			r.alone = r.alone || e.fate == fateApart
+			r.refused = e.fate == fateRefused
 			p.retry(e, r, spread, now)
 		}
 		p.out.release(e.bundle)
 	}
-	for _, l := range p.touched {
-		p.out.pacing(l, now)
-	}
-	p.touched = p.touched[:0]
-	p.openGate()
+	p.pacing(now)
+	p.openGate(now)
 }
 
 // count notes an entry's outcome for the pace of its lane.

@@ -28,7 +28,7 @@ func (p *publisher) onPublish(c actor.Context, m *messages.Publish) {
 	now := time.Now()
 	f := fieldsOf(m, m.PartitionKey)
 	size, err := p.check(&f, now)
-	if err == nil && !p.quota.try(1, int64(size)) {
+	if err == nil && !p.room(1, int64(size), now) {
 		err = p.overloaded()
 	}
 	if err != nil {
@@ -53,6 +53,36 @@ func (p *publisher) check(f *recordFields, now time.Time) (size int, err *Error)
 		return 0, p.laneFull(l)
 	}
 	return size, nil
+}
+
+// wantsRoom tells the publisher that a Go caller waits for room.
+type wantsRoom struct{}
+
+// makeRoom makes room for the Go callers that wait.
+func (p *publisher) makeRoom(now time.Time) {
+	if p.out.slowCount == 0 {
+		return
+	}
+	if records, bytes := p.quota.wanted(); records > 0 {
+		p.evict(records, bytes, now)
+	}
+}
+
+// room makes room for records of an actor.
+func (p *publisher) room(records int, bytes int64, now time.Time) bool {
+	return p.quota.try(records, bytes) || (p.evict(records, bytes, now) && p.quota.try(records, bytes))
+}
+
+// evict gives the youngest records of throttled shards back to their senders, Overloaded, if these have more than their part: they came in before it
+// was known that the shard takes no more.
+func (p *publisher) evict(records int, bytes int64, now time.Time) bool {
+	before := len(p.settled)
+	p.out.evict(records, bytes, now, func(r *outgoing, l *shardLane) {
+		p.settle1(r, Outcome{Err: p.laneFull(l)})
+	})
+	evicted := len(p.settled) > before
+	p.answer()
+	return evicted
 }
 
 // onTicket takes in a record of Go code.
@@ -106,7 +136,7 @@ func (p *publisher) checkBatch(items []batchItem, bytes int64, now time.Time) *E
 			return p.laneFull(l)
 		}
 	}
-	if len(items) > 0 && !p.quota.try(len(items), bytes) {
+	if len(items) > 0 && !p.room(len(items), bytes, now) {
 		return p.overloaded()
 	}
 	return nil

@@ -47,7 +47,7 @@ func (p *publisher) wantMap(now time.Time) {
 // list lists the shards, and asks whether the stream distributes records by itself where that matters.
 func (p *publisher) list(now time.Time) {
 	p.listing = true
-	if now.Sub(p.listedAt) > listForget {
+	if now.Sub(p.listNext) > listForget {
 		p.listPause = 0
 	}
 	client, ref, describe := p.clients.Control, p.ref, p.how.aggregate || p.mismatched
@@ -85,6 +85,7 @@ func (p *publisher) onMapDone(m mapDone) {
 		p.listFailures, p.listedAt, p.mismatched, p.auto = 0, now, false, m.auto
 		if changed {
 			p.out.setMap(m.shards, now)
+			p.paceRefused(now)
 		}
 	}
 	p.endPatience(now)
@@ -92,9 +93,31 @@ func (p *publisher) onMapDone(m mapDone) {
 		p.refuseAll(now)
 	}
 	p.resolve(now)
-	p.openGate()
+	p.openGate(now)
 	p.send(now, false)
 	p.answer()
+}
+
+// paceRefused lets the lanes of records that were refused before it was known by which shard have their pace.
+func (p *publisher) paceRefused(now time.Time) {
+	for _, q := range p.out.parked {
+		if q.head.refused && q.lane != &p.out.rest {
+			if q.lane.answer.refusedCount == 0 {
+				p.touched = append(p.touched, q.lane)
+			}
+			q.lane.answer.refusedCount++
+		}
+	}
+	p.pacing(now)
+}
+
+// pacing brings the lanes that a request had records of in line with their pace.
+func (p *publisher) pacing(now time.Time) {
+	for _, l := range p.touched {
+		p.out.pacing(l, now)
+	}
+	p.touched = p.touched[:0]
+	p.out.forget(now)
 }
 
 func (p *publisher) listFailed(err error) {
@@ -132,10 +155,11 @@ func (p *publisher) endPatience(now time.Time) {
 }
 
 // openGate tells Go callers which shards take no more.
-func (p *publisher) openGate() {
+func (p *publisher) openGate(now time.Time) {
 	if p.gateVersion == p.out.slowVersion {
 		return
 	}
+	defer p.makeRoom(now)
 	p.gateVersion = p.out.slowVersion
 	lanes := make(map[string]*shardLane)
 	for _, l := range p.out.slow {

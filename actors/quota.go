@@ -122,6 +122,17 @@ func (q *quota) grant() {
 	}
 }
 
+// wanted is how much room Go callers wait for.
+func (q *quota) wanted() (records int, bytes int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.waiting {
+		records += w.records
+		bytes += w.bytes
+	}
+	return records, bytes
+}
+
 // held is what is held now.
 func (q *quota) held() (records int, bytes int64) {
 	q.mu.Lock()
