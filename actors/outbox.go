@@ -492,9 +492,10 @@ func (o *outbox) refuses(key, hashKey string) *shardLane {
 	return nil
 }
 
-// evict removes the youngest waiting records of slow lanes that hold more than their part, to make room for so many others and some more.
+// evict removes the youngest waiting records of slow lanes that hold more than their part, to make room for so many others and some more. If all
+// lanes are slow there are no others.
 func (o *outbox) evict(records int, bytes int64, now time.Time, told func(r *outgoing, l *shardLane)) {
-	if o.slowCount == 0 || o.shards == nil || len(o.shards.open) < 2 {
+	if o.slowCount == 0 || o.shards == nil || len(o.slow) >= len(o.shards.open) {
 		return
 	}
 	records, bytes = records+o.maxRecords/evictShare, bytes+o.maxBytes/evictShare

@@ -5,9 +5,9 @@ import "time"
 // pace bounds what is sent to one shard once the shard has refused something, so that what is sent is about what it takes. Pure state.
 //
 // It counts in shares of what a shard takes in a second by the service's own limits, 1,000 records and 1 MiB: an entry costs the larger of its two
-// shares. It begins at 1 a second. A window in which something was refused brings it down to what was stored, unless the last one did so in vain; every
-// other one up a little, until nothing has been refused for a while: then there is no bound any more. While a shard takes nothing at all, one entry
-// is tried now and then.
+// shares. It begins at 1 a second. A window in which much was refused brings it down to what was stored, but not by much at once, and only if that helps:
+// what a shard refuses may have other reasons than our rate. One in which hardly anything was refused brings it up a little. When nothing has been
+// refused for a while there is no bound any more. While a shard takes nothing at all, one entry is tried now and then.
 type pace struct {
 	rate      float64 // shares a second; 0: no bound
 	tokens    float64 // shares that may be sent now
@@ -17,7 +17,10 @@ type pace struct {
 
 	windowFrom      time.Time
 	stored, refused float64 // shares, in this window
-	lastRefused     float64 // which part was refused in the last one
+	entries         int
+	before          float64 // the rate before the last window brought it down; 0: it did not
+	beforeRefused   float64 // the part that was refused then
+	patience        int     // windows to come that do not bring it down
 
 	streak  int // entries refused in a row
 	shut    int // tries refused in a row; 0: open
@@ -37,8 +40,17 @@ const (
 	paceBurst  = 4 * paceSlice
 	paceForget = 10 * time.Second
 	paceLeast  = 0.01
-	// paceInVain: if so much of what was refused before is refused still, at a lower rate, and most is stored, the reason is not our rate.
-	paceInVain = 0.7
+	// A window is long enough to have some entries to judge by, unless there are very few.
+	paceSample    = 20
+	paceWindowMax = 10 * paceWindow
+	// Parts of a window that are refused: little enough to go faster, and too much.
+	paceLittle  = 0.03
+	paceTooMuch = 0.1
+	paceUp      = 1.05
+	paceDown    = 0.7 // at most, at once
+	// If a lower rate leaves more than this of what was refused, it was brought down in vain.
+	paceInVain   = 0.7
+	pacePatience = 10
 	// paceStreak entries refused in a row, and none stored, shut a lane.
 	paceStreak = 8
 
@@ -108,7 +120,7 @@ func (p *pace) answered(a laneAnswer, now time.Time) {
 		*p = pace{}
 	case a.storedCount > 0:
 		if p.shut > 0 {
-			p.shut, p.windowFrom, p.stored, p.refused = 0, now, 0, 0
+			p.shut, p.windowFrom, p.stored, p.refused, p.entries = 0, now, 0, 0, 0
 			p.tokens, p.counted = 0, now
 		}
 		p.streak = 0
@@ -123,7 +135,7 @@ func (p *pace) answered(a laneAnswer, now time.Time) {
 		if p.streak += a.refusedCount; p.streak >= paceStreak {
 			p.streak, p.shut, p.tried, p.reopens = 0, 1, false, now.Add(jitter(paceRetryFirst))
 			if now.Sub(p.begun) > 2*paceWindow { // else it is what was sent before there was a bound
-				p.rate = max(paceLeast, 0.7*p.rate)
+				p.rate = max(paceLeast, paceDown*p.rate)
 			}
 		}
 	}
@@ -133,20 +145,31 @@ func (p *pace) answered(a laneAnswer, now time.Time) {
 func (p *pace) count(a laneAnswer, now time.Time) {
 	p.stored += a.stored
 	p.refused += a.refused
+	p.entries += a.storedCount + a.refusedCount
 	passed := now.Sub(p.windowFrom)
-	if passed < paceWindow || p.stored+p.refused == 0 {
+	if passed < paceWindow || p.entries == 0 || (p.entries < paceSample && passed < paceWindowMax) || p.stored+p.refused == 0 {
 		return
 	}
-	part := p.refused / (p.stored + p.refused)
+	p.adjust(p.refused/(p.stored+p.refused), p.stored/passed.Seconds())
+	p.windowFrom, p.stored, p.refused, p.entries = now, 0, 0, 0
+}
+
+// adjust sets the rate by the part of a window that was refused, and what was stored a second.
+func (p *pace) adjust(refused, stored float64) {
+	before, beforeRefused := p.before, p.beforeRefused
+	p.before = 0
+	most := refused > 0.5
 	switch {
-	case p.refused == 0:
-		p.rate = p.rate*1.05 + 0.002
-	case p.refused < p.stored && p.lastRefused > 0 && part >= paceInVain*p.lastRefused:
-	default:
-		p.rate = min(p.rate, max(paceLeast, p.stored/passed.Seconds()))
+	case before > 0 && !most && refused > paceInVain*beforeRefused:
+		p.rate, p.patience = before, pacePatience
+	case refused <= paceLittle:
+		p.rate = p.rate*paceUp + 0.002
+	case p.patience > 0 && !most:
+		p.patience--
+	case refused > paceTooMuch:
+		p.before, p.beforeRefused = p.rate, refused
+		p.rate = min(p.rate, max(paceLeast, paceDown*p.rate, stored))
 	}
-	p.lastRefused = part
-	p.windowFrom, p.stored, p.refused = now, 0, 0
 }
 
 // forget ends the bound when nothing has been refused for a while.

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/protokinesis/protokinesis/internal/kpl"
 	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/kinesistest"
 )
 
 // putHook stands in for PutRecords. real is the one that it stands in for.
@@ -126,7 +128,9 @@ func (l *sentLog) requireTrue(w *world, ordered bool) (stored, failed int) {
 	w.t.Helper()
 	places := make(map[string][]storedAt)
 	last := make(map[string]int)
-	for _, r := range w.service.Records(testStream) { // in the order of shards, children after their parents
+	all := w.service.Records(testStream) // in the order of shards, children after their parents
+	slices.SortStableFunc(all, func(a, b kinesistest.Record) int { return a.Arrival.Compare(b.Arrival) })
+	for _, r := range all {
 		users := []kpl.UserRecord{{PartitionKey: r.PartitionKey, Data: r.Data}}
 		if a, ok := kpl.Split(r.Data); ok {
 			users = a.Users

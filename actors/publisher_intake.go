@@ -78,7 +78,9 @@ func (p *publisher) room(records int, bytes int64, now time.Time) bool {
 func (p *publisher) evict(records int, bytes int64, now time.Time) bool {
 	before := len(p.settled)
 	p.out.evict(records, bytes, now, func(r *outgoing, l *shardLane) {
-		p.settle1(r, Outcome{Err: p.laneFull(l)})
+		e := p.laneFull(l)
+		e.OutcomeUnknown = r.unknown
+		p.settle1(r, Outcome{Err: e})
 	})
 	evicted := len(p.settled) > before
 	p.answer()

@@ -265,7 +265,9 @@ func (p *publisher) refuseAll(now time.Time) {
 	for r := p.out.oldest; r != nil; {
 		next := r.newer
 		if !r.flying {
-			p.done(r, Outcome{Err: autoStream(p.stream)}, now)
+			e := autoStream(p.stream)
+			e.OutcomeUnknown = r.unknown
+			p.done(r, Outcome{Err: e}, now)
 		}
 		r = next
 	}
