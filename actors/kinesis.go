@@ -49,6 +49,7 @@ func NewClients(cfg aws.Config) *Clients {
 		Control: kinesis.NewFromConfig(cfg, guarded),
 		Data: kinesis.NewFromConfig(cfg, guarded, func(o *kinesis.Options) {
 			o.Retryer = aws.NopRetryer{}
+			o.Protocol = putProtocol{o.Protocol}
 		}),
 	}
 }

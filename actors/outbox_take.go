@@ -24,7 +24,9 @@ func (r *request) add(e putEntry) {
 // fill chooses what goes with the next request: a part of a refused one alone; else what slow lanes may send now, then the others in turn.
 func (o *outbox) fill(r *request, now time.Time) {
 	if len(o.split) > 0 {
-		r.entries = append(r.entries, o.split[0]...)
+		for i := range o.split[0] {
+			r.add(o.split[0][i])
+		}
 		o.split[0] = nil
 		o.split = o.split[1:]
 		return

@@ -27,7 +27,7 @@ import (
 //	publishing ──▶ flushing ──▶ (stopped)
 //
 // Several PutRecords are under way at a time, with different keys (see outbox). A record goes at once if none is; what comes meanwhile goes when it
-// fills a request, or when one returns, or soon. Only entries that failed are sent again. Every record is answered exactly once: stored, or not, or
+// fills a request, or when one returns, or after a moment. Only entries that failed are sent again. Every record is answered exactly once: stored, or not, or
 // unknown, at the latest shortly after its deadline.
 //
 // A panic restarts it. Whoever was waiting is told that the outcome is unknown.
@@ -42,6 +42,7 @@ type publisher struct {
 	out    *outbox
 
 	flying      int       // requests under way
+	bytesFlying int       // in them
 	idle        []*flight // to be used again
 	gathering   bool      // something is ready, since gatheredAt
 	gatheredAt  time.Time

@@ -81,7 +81,9 @@ func (p *publisher) goesAt(returned bool) time.Time {
 	if p.flushing {
 		wait = 0
 	}
-	if p.flying > 0 && !returned {
+	// What is as much as all that is on its way does not wait for it. Less does for a moment: else a few keys would be spread over many requests
+	// for ever, as each is ready again when its own returns.
+	if p.flying > 0 && (!returned || p.out.readyBytes < p.bytesFlying) {
 		wait = max(wait, publishGather)
 	}
 	return p.gatheredAt.Add(wait)
@@ -127,6 +129,7 @@ func (p *publisher) newFlight() *flight {
 // launch sends a request.
 func (p *publisher) launch(f *flight, now time.Time) {
 	p.flying++
+	p.bytesFlying += f.size
 	client, ref, keyless := p.clients.Data, p.ref, p.auto
 	p.fx.run(p.callTimeout(f, now), func(ctx context.Context) any {
 		out, err := client.PutRecords(ctx, putInput(ref, f.entries, keyless))
@@ -180,8 +183,9 @@ func putInput(ref streamRef, entries []putEntry, keyless bool) *kinesis.PutRecor
 // only then the senders are told, who may be many.
 func (p *publisher) onPutDone(m putDone) {
 	now := time.Now()
-	p.flying--
 	f := m.flight
+	p.flying--
+	p.bytesFlying -= f.size
 	j := judge(f.entries, m.out, m.err)
 	if j.halve {
 		p.out.halve(f.entries)

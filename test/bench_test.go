@@ -244,6 +244,7 @@ type sender struct {
 	left, open int
 	sent       int
 	done       func()
+	options    *messages.PublishOptions
 }
 
 // Receive implements actor.Actor.
@@ -273,7 +274,7 @@ func (s *sender) send(c actor.Context) {
 	s.open++
 	s.sent++
 	c.Request(s.broker, &messages.Publish{
-		Stream: benchStream, PartitionKey: &benchKeys[s.from+s.sent%(publishSenders/4)], Data: s.data,
+		Stream: benchStream, PartitionKey: &benchKeys[s.from+s.sent%(publishSenders/4)], Data: s.data, Options: s.options,
 	})
 }
 
@@ -308,7 +309,7 @@ func BenchmarkPublishGoroutines(b *testing.B) {
 func benchPublish(b *testing.B, publish func(*protokinesis.System, *actor.ActorSystem, []byte)) {
 	b.Helper()
 	srv := kinesistest.Start(b, kinesistest.WithCallLog(0))
-	client := actors.NewClients(srv.Config()).Data.(*kinesis.Client)
+	client := bareClient(srv)
 	data := make([]byte, benchSize)
 	fresh := func() {
 		_, _ = client.DeleteStream(context.Background(), &kinesis.DeleteStreamInput{StreamName: aws.String(benchStream)})
