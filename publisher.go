@@ -144,13 +144,13 @@ func (p *Publisher) outlet(ctx context.Context, stream string) (*actors.Outlet, 
 
 // Pending is a record on its way.
 type Pending struct {
+	ticket actors.Ticket
 	stream string
-	ticket *actors.Ticket
 	err    error // it was not taken in
 }
 
-// settledAlready is the Done of a record that was not taken in.
-var settledAlready = func() chan struct{} {
+// closed is the Done of a record that was not taken in.
+var closed = func() chan struct{} {
 	done := make(chan struct{})
 	close(done)
 	return done
@@ -159,18 +159,19 @@ var settledAlready = func() chan struct{} {
 // PublishAsync begins to store a record and returns at once, or when there is room for it. ctx bounds that wait only. Records of one partition key
 // are stored in the order of the calls.
 func (p *Publisher) PublishAsync(ctx context.Context, r Record) *Pending {
+	pending := &Pending{stream: r.Stream}
 	outlet, err := p.outlet(ctx, r.Stream)
-	if err != nil {
-		return &Pending{stream: r.Stream, err: deadline(err, r.Stream)}
+	if err == nil {
+		err = outlet.Begin(ctx, &pending.ticket, r.item())
 	}
-	ticket, err := outlet.PublishAsync(ctx, r.item())
-	return &Pending{stream: r.Stream, ticket: ticket, err: deadline(err, r.Stream)}
+	pending.err = deadline(err, r.Stream)
+	return pending
 }
 
 // Done is closed when the record is settled.
 func (p *Pending) Done() <-chan struct{} {
 	if p.err != nil {
-		return settledAlready
+		return closed
 	}
 	return p.ticket.Done()
 }
@@ -180,11 +181,12 @@ func (p *Pending) Wait(ctx context.Context) (Receipt, error) {
 	if p.err != nil {
 		return Receipt{}, p.err
 	}
+	done := p.ticket.Done()
 	select {
-	case <-p.ticket.Done():
+	case <-done:
 	default:
 		select {
-		case <-p.ticket.Done():
+		case <-done:
 		case <-ctx.Done():
 			return Receipt{}, deadline(ctx.Err(), p.stream)
 		}

@@ -205,7 +205,7 @@ func (h parkedKeys) Swap(i, j int) {
 }
 
 func (h *parkedKeys) Push(x any) {
-	q := x.(*keyQueue) //nolint:forcetypeassert,errcheck // heap.Interface
+	q := x.(*keyQueue) //nolint:forcetypeassert // heap.Interface
 	q.parkAt = len(*h)
 	*h = append(*h, q)
 }

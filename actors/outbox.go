@@ -402,8 +402,8 @@ func (o *outbox) pacing(l *shardLane, now time.Time) {
 
 // forget lets lanes go whose shard has refused nothing for a while.
 func (o *outbox) forget(now time.Time) {
-	for i := len(o.slow) - 1; i >= 0; i-- {
-		if l := o.slow[i]; l != &o.rest {
+	for _, l := range slices.Backward(o.slow) { // setSlow takes one out
+		if l != &o.rest {
 			l.pace.forget(now)
 			o.setSlow(l, l.pace.limited(), now)
 		}

@@ -67,7 +67,7 @@ const (
 func (o *Outlet) Publish(ctx context.Context, r Item) (Stored, error) {
 	t, _ := o.tickets.Get().(*Ticket)
 	if t == nil {
-		t = &Ticket{outlet: o, reusable: true, done: make(chan struct{}, 1)}
+		t = &Ticket{outlet: o, answered: make(chan struct{}, 1)}
 	}
 	for {
 		if err := o.begin(ctx, t, r); err != nil {
@@ -93,8 +93,14 @@ func (o *Outlet) Publish(ctx context.Context, r Item) (Stored, error) {
 // PublishAsync begins to store a record. It waits for room until ctx ends, and not for the outcome. That may be Overloaded all the same: when its
 // shard turns out to be throttled, and others need the room.
 func (o *Outlet) PublishAsync(ctx context.Context, r Item) (*Ticket, error) {
-	t := &Ticket{outlet: o, done: make(chan struct{})}
-	return t, o.begin(ctx, t, r)
+	t := new(Ticket)
+	return t, o.Begin(ctx, t, r)
+}
+
+// Begin is PublishAsync with a new ticket that the caller has made.
+func (o *Outlet) Begin(ctx context.Context, t *Ticket, r Item) error {
+	t.outlet = o
+	return o.begin(ctx, t, r)
 }
 
 // begin makes room for a record and sends it.

@@ -104,7 +104,7 @@ func TestPaceIsForgotten(t *testing.T) {
 // What is refused at random, whatever the rate, does not bring the rate down to nothing; also where little is sent.
 func TestPaceOfRandomRefusals(t *testing.T) {
 	for _, demand := range []int{10_000, 50} {
-		rnd := rand.New(rand.NewPCG(3, 3)) //nolint:gosec // a test's faults
+		rnd := rand.New(rand.NewPCG(3, 3))
 		r := newPaceRun(0)
 		for range 30 {
 			left := demand

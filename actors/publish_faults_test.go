@@ -60,7 +60,7 @@ func (u *unreliable) put(ctx context.Context, in *kinesis.PutRecordsInput, real 
 	sent := u.sent
 	u.mu.Unlock()
 	if sent%40 == 20 {
-		u.reshard(sent)
+		u.reshard(sent) //nolint:contextcheck // an operator does it
 	}
 	time.Sleep(delay)
 	switch {
@@ -111,7 +111,7 @@ var errReset = fmt.Errorf("read: connection reset by peer")
 
 func faultRun(t *testing.T, seed uint64, options *messages.PublishOptions, keys, each int) {
 	t.Helper()
-	u := &unreliable{rnd: rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // a test's faults
+	u := &unreliable{rnd: rand.New(rand.NewPCG(seed, 1))}
 	var log *sentLog
 	inBubble(t, 4, func(w *world) {
 		u.w = w

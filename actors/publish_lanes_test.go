@@ -138,7 +138,7 @@ func TestOverloadedOnlyForTheThrottledShard(t *testing.T) {
 		keys := keysOfShards(4, 200)
 		publish := func(shard, n int) (stored, overloaded int) {
 			for i := range n {
-				w.me.Request(w.broker, &messages.Publish{Stream: testStream, PartitionKey: &keys[shard][i%200], Data: []byte("x"), Correlation: uint64(shard)})
+				w.me.Request(w.broker, &messages.Publish{Stream: testStream, PartitionKey: &keys[shard][i%200], Data: []byte("x")})
 				time.Sleep(time.Millisecond)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -172,7 +172,7 @@ func TestOverloadedOnlyForTheThrottledShard(t *testing.T) {
 // With 30 % of the entries throttled and 5 % failing, whatever the rate, everything is stored, and what is sent is what has to be.
 func TestFewEntriesAreSentInVain(t *testing.T) {
 	var entries, requests atomic.Int64
-	rnd := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // a test's faults
+	rnd := rand.New(rand.NewPCG(7, 7))
 	var mu sync.Mutex
 	log := newSentLog()
 	const keys, each = 200, 25

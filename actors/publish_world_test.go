@@ -96,6 +96,7 @@ func newSentLog() *sentLog { return &sentLog{keys: make(map[string][]Outcome)} }
 
 // send publishes so many records of a key, one after another, with a pause before each but without waiting for outcomes, and then collects these.
 func (l *sentLog) send(t *testing.T, o *Outlet, key string, n int, gap time.Duration) {
+	t.Helper()
 	tickets := make([]*Ticket, 0, n)
 	for i := range n {
 		time.Sleep(gap)

@@ -46,7 +46,7 @@ type publisher struct {
 	idle        []*flight // to be used again
 	gathering   bool      // something is ready, since gatheredAt
 	gatheredAt  time.Time
-	wakesAt     time.Time // when timerSend fires, while it is armed
+	wakesAt     time.Time // when timerSend fires; zero: it is not armed
 	failures    int       // of whole requests in a row
 	pausedUntil time.Time
 	flushing    bool
@@ -184,6 +184,7 @@ func (p *publisher) onTimer(name publisherTimer) {
 	now := time.Now()
 	switch name {
 	case timerSend:
+		p.wakesAt = time.Time{}
 		p.out.wake(now)
 		p.send(now, false)
 	case timerFlush:
@@ -221,7 +222,7 @@ func (p *publisher) takeIn(to reply, f *recordFields, size int, now time.Time) {
 		deadline: now.Add(p.cfg.Timings.PublishDeadline),
 	}
 	p.out.add(r, now)
-	if !p.timers.armed(timerExpire) {
+	if p.out.count == 1 && !p.timers.armed(timerExpire) { // it is armed while there are any
 		p.timers.set(timerExpire, p.cfg.Timings.PublishDeadline)
 	}
 }

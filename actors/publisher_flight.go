@@ -109,7 +109,7 @@ func (p *publisher) schedule(now time.Time) {
 	if at.Before(p.pausedUntil) {
 		at = p.pausedUntil
 	}
-	if !p.timers.armed(timerSend) || at.Before(p.wakesAt) {
+	if p.wakesAt.IsZero() || at.Before(p.wakesAt) {
 		p.wakesAt = at
 		p.timers.set(timerSend, max(0, at.Sub(now)))
 	}
@@ -270,7 +270,7 @@ func (p *publisher) stored(e *putEntry, now time.Time) {
 func (p *publisher) settleStored(e *putEntry, now time.Time) {
 	for sub, r := range e.records(&p.one) {
 		p.done(r, Outcome{Stored: Stored{
-			Shard: e.shard, Sequence: e.sequence, SubSequence: uint64(sub), PossibleDuplicate: r.unknown, //nolint:gosec // an index
+			Shard: e.shard, Sequence: e.sequence, SubSequence: uint64(sub), PossibleDuplicate: r.unknown,
 		}}, now)
 	}
 	p.out.release(e.bundle)

@@ -50,7 +50,7 @@ func (p *publisher) list(now time.Time) {
 	if now.Sub(p.listNext) > listForget {
 		p.listPause = 0
 	}
-	client, ref, describe := p.clients.Control, p.ref, p.how.aggregate || p.mismatched
+	client, ref, describe := p.clients.Control, p.ref, p.how.aggregate || p.mismatched || p.auto
 	p.fx.run(p.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		if describe {
 			// Who may not describe the stream may aggregate all the same.

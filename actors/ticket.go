@@ -37,10 +37,17 @@ type Ticket struct {
 	hashKey string
 	size    int
 
-	reusable bool          // done gets a token instead of being closed
-	done     chan struct{} // outcome may be read after it
 	outcome  Outcome
+	answered chan struct{}                 // of a reusable ticket, whose one caller waits: outcome may be read when it has given a token
+	done     atomic.Pointer[chan struct{}] // of any other; made when somebody asks for it
 }
+
+// settled is the done channel of what is settled.
+var settled = func() *chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return &c
+}()
 
 var _ refusable = (*Ticket)(nil)
 
@@ -52,10 +59,10 @@ func (t *Ticket) settle(number uint64, outcome Outcome) {
 		return
 	}
 	t.outcome = outcome
-	if t.reusable {
-		t.done <- struct{}{}
-	} else {
-		close(t.done)
+	if t.answered != nil {
+		t.answered <- struct{}{}
+	} else if waits := t.done.Swap(settled); waits != nil {
+		close(*waits)
 	}
 }
 
@@ -70,23 +77,32 @@ func (t *Ticket) refuse(e *Error) {
 // wait is for the one caller of a reusable ticket. With answered false he has given up, and the ticket may not be used again.
 func (t *Ticket) wait(ctx context.Context) (outcome Outcome, answered bool) {
 	if ctx.Done() == nil { // a plain receive is cheaper than a select
-		<-t.done
+		<-t.answered
 		return t.outcome, true
 	}
 	select {
-	case <-t.done:
+	case <-t.answered:
 		return t.outcome, true
 	case <-ctx.Done():
 	}
 	if t.open.CompareAndSwap(t.number, 0) {
 		return Outcome{}, false
 	}
-	<-t.done // it came at the same moment
+	<-t.answered // it came at the same moment
 	return t.outcome, true
 }
 
 // Done is closed when the record is settled.
-func (t *Ticket) Done() <-chan struct{} { return t.done }
+func (t *Ticket) Done() <-chan struct{} {
+	if c := t.done.Load(); c != nil {
+		return *c
+	}
+	c := make(chan struct{})
+	if t.done.CompareAndSwap(nil, &c) {
+		return c
+	}
+	return *t.done.Load()
+}
 
 // Outcome is what became of the record, once Done is closed.
 func (t *Ticket) Outcome() Outcome { return t.outcome }

@@ -1,9 +1,10 @@
 package kpl
 
 import (
+	"cmp"
 	"crypto/md5" //nolint:gosec // the format's checksum
+	"encoding/binary"
 	"math/big"
-	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -153,4 +154,10 @@ func (b *Builder) Reset() {
 func (h Hash) String() string { return new(big.Int).SetBytes(h[:]).String() }
 
 // Compare orders hash keys by their number.
-func (h Hash) Compare(other Hash) int { return slices.Compare(h[:], other[:]) }
+func (h Hash) Compare(other Hash) int {
+	const half = len(h) / 2
+	if c := cmp.Compare(binary.BigEndian.Uint64(h[:half]), binary.BigEndian.Uint64(other[:half])); c != 0 {
+		return c
+	}
+	return cmp.Compare(binary.BigEndian.Uint64(h[half:]), binary.BigEndian.Uint64(other[half:]))
+}
