@@ -5,7 +5,7 @@
 //	broker          resumes after a panic: its children know nothing of it
 //	├─ coordinator  one per subscription; restarted after a pause (100 ms … 10 s) by the broker's strategy
 //	│  └─ reader    one per shard; stopped by a panic, the coordinator starts another
-//	└─ publisher    one per stream; restarted likewise, whoever waited is told that the outcome is unknown
+//	└─ publisher    one per stream and options; restarted likewise, whoever waited is told that the outcome is unknown
 //	handler         a subscriber that runs a Go function; resumes
 //
 // # Where to find what
@@ -28,7 +28,15 @@
 //	fanout.go               enhanced fan-out
 //	window*.go pacer.go     what is read and not settled, the watermark, what may have been lost; the pace of reads (pure)
 //	budget.go               what all readers hold together
-//	publisher.go outbox.go  publish; per-key order (pure)
+//	broker_publish.go       which publisher a record goes to
+//	publisher*.go           publish: take in, requests, their outcome (pure), the shard map
+//	outbox*.go lane.go      what waits: order per key, a lane for each shard (pure)
+//	pace.go aggregate.go    how fast a throttled shard is written to; filling aggregated records (pure)
+//	shard_map.go            which shard a record goes to (pure)
+//	put_protocol.go         the body of PutRecords
+//	outlet.go ticket.go     publishing from Go code
+//	quota.go                what all publishers of a stream, and of the broker, hold
+//	record_fields.go publish_options.go
 //	handler.go ask.go       Go functions as subscribers; asking actors from Go code
 //	effects.go timer.go     calls off the mailbox; timers fenced by number
 //	pool.go                 the goroutines that actors and effects run on
@@ -51,5 +59,10 @@
 //   - A delivery that may have been lost is sent again while it stays in flight, so that any settlement of it counts. What the subscriber has not
 //     answered is no attempt of its.
 //   - Terminated of an actor on another node may only mean that the way there is gone: the actor may live, and is told.
+//   - A record's room is made before it is sent to its publisher, or by it, and given back by whoever settles it: the publisher once it has taken it in
+//     (Ticket.taken), else whoever refuses it.
+//   - A key is on its way in one request at most (strict order). What comes back goes before what has not been sent, and what is given up while a
+//     try of it may still arrive says so.
+//   - The shard map is a guess. What decides is the shard that the service names for each stored record.
 //   - Delivery ids begin anew with each generation; what must not be confused across generations (dead letters) has numbers of its own.
 package actors

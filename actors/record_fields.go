@@ -3,7 +3,6 @@ package actors
 import (
 	"github.com/protokinesis/protokinesis/internal/kpl"
 	"github.com/protokinesis/protokinesis/leasestore"
-	"github.com/protokinesis/protokinesis/messages"
 )
 
 // recordFields are what a record to be published says, by whatever message it came.
@@ -62,11 +61,4 @@ func (f *recordFields) prepare() {
 
 func (r *outgoing) userRecord() kpl.UserRecord {
 	return kpl.UserRecord{PartitionKey: r.key, ExplicitHashKey: r.hashKey, Data: r.data}
-}
-
-// checkRecord checks a record whose stream's name is known to be right.
-func checkRecord(m *messages.Publish, l Limits) *Error {
-	f := fieldsOf(m, m.PartitionKey)
-	_, err := f.check(m.GetStream(), l)
-	return err
 }

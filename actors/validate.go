@@ -254,15 +254,6 @@ const maxPartitionKey = 256
 // maxHashKey is 2^128-1, the last hash key.
 const maxHashKey = "340282366920938463463374607431768211455"
 
-// checkPublish checks a record and the name of its stream.
-func checkPublish(m *messages.Publish, l Limits) *Error {
-	if _, err := parseStream(m.GetStream()); err != nil {
-		err.Field = "stream"
-		return err
-	}
-	return checkRecord(m, l)
-}
-
 // partitionKeyFault says why a record can't have this partition key; "" if it can.
 func partitionKeyFault(key string) string {
 	switch n := utf8.RuneCountInString(key); {

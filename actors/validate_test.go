@@ -362,3 +362,14 @@ func TestDeadLetterMessage(t *testing.T) {
 	require.Nil(t, checkPublish(m, Limits{}.withDefaults()))
 	require.Nil(t, deadLetter("graveyard", &messages.Delivery{}, 1, 1<<20).PartitionKey, "no key: a random one, as an empty one is refused")
 }
+
+// checkPublish checks a record and the name of its stream, as broker and publisher do.
+func checkPublish(m *messages.Publish, l Limits) *Error {
+	if _, err := parseStream(m.GetStream()); err != nil {
+		err.Field = "stream"
+		return err
+	}
+	f := fieldsOf(m, m.PartitionKey)
+	_, err := f.check(m.GetStream(), l)
+	return err
+}

@@ -1,10 +1,13 @@
 package kpl_test
 
 import (
+	"crypto/md5" //nolint:gosec // the format's checksum
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/awslabs/kinesis-aggregation/go/v2/records"
+	"github.com/golang/protobuf/proto" //nolint:staticcheck // what the module's messages need
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -48,6 +51,35 @@ func TestBuilderSizeIsExact(t *testing.T) {
 				require.Equal(t, u.ExplicitHashKey, a.Users[i].ExplicitHashKey)
 				require.Equal(t, string(u.Data), string(a.Users[i].Data))
 			}
+		}
+	})
+}
+
+// What is built is read by AWS's own module, too: its messages, and the checksum that its format asks for.
+func TestBuiltRecordsAreReadByAnother(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b kpl.Builder
+		users := userRecords().Draw(t, "users")
+		for _, u := range users {
+			require.True(t, b.AddWithin(u, 1<<20))
+		}
+		require.False(t, b.AddWithin(kpl.UserRecord{PartitionKey: "one more", Data: []byte("x")}, b.Size()))
+		data := b.Bytes()
+		require.Equal(t, "\xF3\x89\x9A\xC2", string(data[:4]))
+		body := data[4 : len(data)-md5.Size]
+		sum := md5.Sum(body) //nolint:gosec // the format's checksum
+		require.Equal(t, sum[:], data[len(data)-md5.Size:])
+		var m records.AggregatedRecord
+		require.NoError(t, proto.Unmarshal(body, &m))
+		require.Len(t, m.GetRecords(), len(users))
+		for i, r := range m.GetRecords() {
+			require.Equal(t, users[i].PartitionKey, m.GetPartitionKeyTable()[r.GetPartitionKeyIndex()])
+			if users[i].ExplicitHashKey != "" {
+				require.Equal(t, users[i].ExplicitHashKey, m.GetExplicitHashKeyTable()[r.GetExplicitHashKeyIndex()])
+			} else {
+				require.Nil(t, r.ExplicitHashKeyIndex)
+			}
+			require.Equal(t, string(users[i].Data), string(r.GetData()))
 		}
 	})
 }
