@@ -64,14 +64,7 @@ func explore(t *testing.T, start *model, depth int) int {
 		if i%(1+len(layer)/300) != 0 {
 			continue
 		}
-		for _, n := range m.nodes {
-			if n.state == modelPaused {
-				n.state = modelRuns
-			}
-		}
-		if len(m.live()) == 0 {
-			m.join()
-		}
+		m.resume()
 		for range 12 {
 			m.round(firstToLast(m))
 		}

@@ -32,32 +32,34 @@ func fleets(t *rapid.T) *rounds {
 	return r
 }
 
-// fewest is the smallest number of moves that makes the fleet level and leaves no shard without a member as its owner: of all ways to say who
-// gets the shards that are left over, the best.
-func fewest(r *rounds) int {
-	counts := r.counts()
-	total, orphans := len(r.shards), len(r.shards)
-	for _, id := range r.members {
-		orphans -= counts[id]
+// fewest is the smallest number of moves that makes the shares of these members fair and leaves no shard to others: of all ways to say who gets
+// the shards that are left over, the best. counts are how many shards each owner has.
+func fewest(counts map[string]int, members []string) int {
+	total, orphans := 0, 0
+	for owner, n := range counts {
+		total += n
+		if !slices.Contains(members, owner) {
+			orphans += n
+		}
 	}
-	n := len(r.members)
+	floor, over := total/len(members), total%len(members)
 	// least[k] is the least that the members so far give away if k of them get one more than others.
 	least := []int{0}
-	for _, id := range r.members {
+	for _, id := range members {
 		next := slices.Repeat([]int{math.MaxInt32}, len(least)+1)
 		for k, gives := range least {
-			next[k] = min(next[k], gives+max(0, counts[id]-total/n))
-			next[k+1] = min(next[k+1], gives+max(0, counts[id]-total/n-1))
+			next[k] = min(next[k], gives+max(0, counts[id]-floor))
+			next[k+1] = min(next[k+1], gives+max(0, counts[id]-floor-1))
 		}
 		least = next
 	}
-	return orphans + least[total%n]
+	return orphans + least[over]
 }
 
 func TestAssignIsLevelAfterTwoRoundsOfTheFewestMoves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := fleets(t)
-		want, befores, oneByOne := fewest(r), map[string]*fleet{}, rapid.Bool().Draw(t, "one by one")
+		want, befores, oneByOne := fewest(r.counts(), r.members), map[string]*fleet{}, rapid.Bool().Draw(t, "one by one")
 		round := func() int {
 			if oneByOne {
 				return r.sweep(t, rapid.Permutation(r.nodes()).Draw(t, "order"), befores)

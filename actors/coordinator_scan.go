@@ -203,10 +203,21 @@ func (co *coordinator) learnLeases(leases []leasestore.Lease, begun, seenAt time
 			continue // we know better than a scan that began before the shard was finished
 		}
 		if begun.After(s.knownAt) {
+			co.checkOverride(s, row)
 			s.lease = row
 		}
 		s.remember(row)
 	}
+}
+
+// checkOverride drops the position that start_at gave a shard when another node turns out to read it: whenever the shard came here later, it
+// would be moved back.
+func (co *coordinator) checkOverride(s *shardInfo, row leasestore.Lease) {
+	if s.override == nil || s.reader != nil || s.lease.Owner == "" || s.lease.Owner == co.owner || row.Counter == s.lease.Counter {
+		return
+	}
+	co.log().Warn("start_at does not move the shard: another node reads it", slog.String("shard", s.id), slog.String("node", s.lease.Owner))
+	s.override = nil
 }
 
 // listStrangers has the shards listed when there is a lease of one that no listing has shown yet: another node knows of a reshard, and may have
@@ -296,7 +307,7 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 			co.soon(wait)
 			continue
 		}
-		if !mine[s.id] {
+		if !mine[s.id] || co.isAhead(s) {
 			continue
 		}
 		if s.lease.Owner == co.owner && co.live {
@@ -307,6 +318,21 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 		}
 	}
 	return started
+}
+
+// aheadLooks is for how many looks a shard waits for a state of the stream that is as new as its lease.
+const aheadLooks = 20
+
+// isAhead reports whether the lease has been moved by a seek that the last look did not show: stores need not show all rows as of one moment.
+// Reading it by what is known would move it back.
+func (co *coordinator) isAhead(s *shardInfo) bool {
+	if s.lease.Seek <= co.state.Seek || co.state.Version == 0 || s.ahead >= aheadLooks {
+		s.ahead = 0
+		return false
+	}
+	s.ahead++
+	co.rescanSoon()
+	return true
 }
 
 // logOrphan tells of a lease of ours that has no reader: another node has handed it over, or ours has ended in a way that it should not.

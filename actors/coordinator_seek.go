@@ -79,7 +79,7 @@ func (co *coordinator) seekShard(c actor.Context, at *messages.Sequence) {
 	}
 	co.seeks.waiting[s.id] = true
 	c.Send(s.reader, moveReader{
-		id: co.seeks.id, to: leasestore.Before(at.GetSequenceNumber(), at.GetSubSequenceNumber()), number: co.state.Seek, probe: true,
+		id: co.seeks.id, to: leasestore.Before(at.GetSequenceNumber(), at.GetSubSequenceNumber()), number: co.state.Seek, alone: true, probe: true,
 	})
 }
 
@@ -226,7 +226,11 @@ func (co *coordinator) onMoved(c actor.Context, m readerMoved) {
 	if m.id != co.seeks.id {
 		return
 	}
-	co.seeks.done(co, m.shard, m.err)
+	if m.left {
+		delete(co.seeks.waiting, m.shard)
+	} else {
+		co.seeks.done(co, m.shard, m.err)
+	}
 	co.checkSeek(c)
 }
 

@@ -100,6 +100,7 @@ type (
 	readerMoved struct {
 		shard string
 		id    uint64
+		left  bool // the lease goes to another reader, here or elsewhere, which begins at the new position
 		err   *Error
 	}
 	// readerEnded is a reader's last word.

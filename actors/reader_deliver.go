@@ -11,7 +11,7 @@ import (
 
 // deliver sends what the window lets out. It is where the trust in the lease is checked, before every message.
 func (r *reader) deliver(c actor.Context) {
-	if r.state != stateReading {
+	if r.state != stateReading && r.state != stateDraining {
 		return
 	}
 	if !r.trusted() {
@@ -108,6 +108,7 @@ func (r *reader) onForeignSettle(c actor.Context, m *messages.Settle) {
 // afterSettled goes on after the window changed.
 func (r *reader) afterSettled(c actor.Context) {
 	if r.drain.draining {
+		r.deliver(c) // what waits behind its key
 		r.checkDrained(c)
 		return
 	}

@@ -217,12 +217,10 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 		r.timers.cancel(t)
 	}
 	if r.seek != nil {
-		r.answerMove(c, r.endedWhileMoving())
+		r.leaveMove(c)
 	}
 	if m.discard {
-		r.window = newWindow(r.how.windowRecords, r.how.windowBytes, r.how.perKeyOrder)
-		r.generation = nextGeneration()
-		r.end, r.lease.shardEnd = shardEnd{}, false
+		r.discard()
 	}
 	r.share.free()
 	r.window.giveUpUndelivered()
@@ -235,10 +233,18 @@ func (r *reader) onDrain(c actor.Context, m drain) {
 	if timeout > 0 {
 		r.drain.until = time.Now().Add(timeout)
 		r.timers.set(timerDrain, timeout)
+		r.deliver(c) // what waited behind its key, before records that were delivered
 		r.checkDrained(c)
 		return
 	}
 	r.onDrainDeadline(c)
+}
+
+// discard voids what is in flight.
+func (r *reader) discard() {
+	r.window = newWindow(r.how.windowRecords, r.how.windowBytes, r.how.perKeyOrder)
+	r.generation, r.spent = nextGeneration(), make(map[uint64]uint64)
+	r.end, r.lease.shardEnd = shardEnd{}, false
 }
 
 // onDrainAgain: a second drain may only shorten the first. Who the lease is handed to is for the last to say.
@@ -255,7 +261,7 @@ func (r *reader) onDrainAgain(c actor.Context, m drain) {
 // checkDrained goes on to the release when nothing is in flight any more.
 func (r *reader) checkDrained(c actor.Context) {
 	r.checkShardEnd()
-	if r.state == stateDraining && r.window.out == 0 && len(r.spent) == 0 {
+	if r.state == stateDraining && r.window.out == 0 && len(r.spent) == 0 && (r.window.readyCount() == 0 || !r.trusted()) {
 		r.release(c)
 	}
 }

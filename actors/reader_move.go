@@ -29,6 +29,8 @@ type moveReader struct {
 	to     leasestore.Checkpoint
 	tip    bool
 	number int64
+	// alone: it is a seek of this shard, and stored nowhere yet.
+	alone bool
 	// probe: first see whether the service accepts the position, and move nothing if not.
 	probe bool
 }
@@ -124,9 +126,26 @@ func (r *reader) answerMove(c actor.Context, err *Error) {
 	r.seek = nil
 }
 
-// refuseMove answers a seek that comes while the reader is on its way out.
+// refuseMove answers a seek that comes while the reader is on its way out. One of the whole stream is stored: the next reader begins there, and
+// what is in flight here is void, so there is nothing left to wait for.
 func (r *reader) refuseMove(c actor.Context, m moveReader) {
-	c.Send(c.Parent(), readerMoved{shard: r.shard.id, id: m.id, err: r.endedWhileMoving()})
+	if m.alone {
+		c.Send(c.Parent(), readerMoved{shard: r.shard.id, id: m.id, err: r.endedWhileMoving()})
+		return
+	}
+	c.Send(c.Parent(), readerMoved{shard: r.shard.id, id: m.id, left: true})
+	r.discard()
+	r.onDrainDeadline(c)
+}
+
+// leaveMove answers a seek under way as the reader begins to drain. Whoever reads the shard next begins at a position that is stored.
+func (r *reader) leaveMove(c actor.Context) {
+	if r.seek.alone && !r.seekWritten() {
+		r.answerMove(c, r.endedWhileMoving())
+		return
+	}
+	c.Send(c.Parent(), readerMoved{shard: r.shard.id, id: r.seek.id, left: true})
+	r.seek = nil
 }
 
 func (r *reader) endedWhileMoving() *Error {

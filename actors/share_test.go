@@ -217,3 +217,56 @@ func TestAShardIsHandedOverBeforeItIsOpen(t *testing.T) {
 		l.check(l.put)
 	})
 }
+
+// L9: With per_key_order a record may wait behind its key while later ones are settled. It is still delivered before the shard is handed over: the
+// later ones would come again otherwise.
+func TestWhatWaitsBehindItsKeyIsDeliveredBeforeAHandover(t *testing.T) {
+	perKey := func(d *messages.StreamDescriptor) { d.PerKeyOrder = true }
+	inBubble(t, 2, func(w *world) {
+		a := w.join("a").subscribe(horizon, perKey)
+		busy, other := keyFor(w, shardName(0), false), keyFor(w, shardName(1), false)
+		shards := map[string]string{busy: shardName(0), other: shardName(1)}
+		for range 3 {
+			for key := range shards {
+				w.put(key, key) // the second and third wait behind the first
+			}
+		}
+		for i := range 20 {
+			w.put(fmt.Sprint("k", i), "later")
+		}
+		var first []probe.Envelope
+		for range 22 {
+			e := delivered(w)
+			if d, _ := e.Message.(*messages.Delivery); string(d.GetData()) != "later" {
+				first = append(first, e)
+				continue
+			}
+			settle(w, e)
+		}
+		require.Len(w.t, first, 2)
+		b := w.join("b").subscribe(perKey)
+		time.Sleep(2 * time.Second) // a shard is being handed over
+		for _, e := range first {
+			settle(w, e)
+		}
+		for range 4 {
+			e := delivered(w)
+			d, _ := e.Message.(*messages.Delivery)
+			require.NotEqual(w.t, "later", string(d.GetData()))
+			settle(w, e)
+		}
+		w.sub.ExpectNone(20 * time.Second)
+		require.Equal(w.t, map[string]int{a.owner: 1, b.owner: 1}, w.owned(2))
+	})
+}
+
+func delivered(w *world) probe.Envelope {
+	w.t.Helper()
+	probe.Fish(w.sub, func(*messages.Delivery) bool { return true })
+	return w.sub.Last()
+}
+
+func settle(w *world, e probe.Envelope) {
+	d, _ := e.Message.(*messages.Delivery)
+	w.system.Root.Send(e.Sender, d.Ack())
+}

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/protokinesis/protokinesis/leasestore"
@@ -30,6 +31,10 @@ type window struct {
 	outBytes int
 	held     int // bytes of all entries
 	settled  int64
+
+	// ending: nothing more is begun. Records with an id of begunUpTo or more have not been delivered, and are not.
+	ending    bool
+	begunUpTo uint64
 
 	now     time.Duration // since the window began; told by clock
 	begun   time.Time
@@ -211,6 +216,9 @@ func (w *window) finish(e *entry) {
 		delete(w.keys, key)
 		return
 	}
+	if w.ending && behind[0] >= w.begunUpTo {
+		return
+	}
 	w.entries.at(behind[0]).state = entryReady
 	w.ready = append(w.ready, behind[0])
 	w.keys[key] = behind[1:]
@@ -265,15 +273,24 @@ func (w *window) settleSpent(id uint64) {
 	}
 }
 
-// giveUpUndelivered forgets that anything is ready or waiting, as a drain delivers nothing more. What is
-// unsettled holds the watermark all the same.
+// giveUpUndelivered forgets the records behind the last that was delivered, and those that wait to be tried again, as a drain begins no more. What lies
+// before that one and has not been delivered, because it waits behind its key, is still to be: else what was settled behind it would come
+// again. What is unsettled in the end holds the watermark all the same.
 func (w *window) giveUpUndelivered() {
-	w.ready, w.readyAt, w.retries = nil, 0, nil
+	w.begunUpTo = w.entries.first
 	for id := w.entries.first; id < w.entries.next(); id++ {
-		if e := w.entries.at(id); e.state == entryReady {
-			e.state = entryBlocked
+		if e := w.entries.at(id); e.attempt > 0 || e.state == entrySettled {
+			w.begunUpTo = id + 1
 		}
 	}
+	w.ending, w.retries = true, nil
+	begun := slices.DeleteFunc(slices.Clone(w.ready[w.readyAt:]), func(id uint64) bool { return id >= w.begunUpTo })
+	for _, id := range w.ready[w.readyAt:] {
+		if id >= w.begunUpTo {
+			w.entries.at(id).state = entryBlocked
+		}
+	}
+	w.ready, w.readyAt = begun, 0
 }
 
 // readyCount is how many records could be delivered now, but for the bytes in flight.

@@ -10,12 +10,12 @@
 //	R1  A child that is opened at the tip loses the records written before it was found.
 //	    actors: TestAnyHistory TestChildOfATipShardStartsAtTheHorizon TestChildrenFoundLateAreReadFromTheirFirstRecord TestRelaxedOrderingAfterTheTip TestTipWithoutLoss
 //	R2  The tip is asked for again after a failure, and what came between is skipped.
-//	    actors: TestExpiredIterator TestTipIsPinned TestTipWithoutLoss
+//	    actors: TestASeekToTheTipOnSeveralNodes TestExpiredIterator TestTipIsPinned TestTipWithoutLoss
 //	R3  An idle shard asks for the same old instant for ever.
 //	    actors: TestIdleShardMovesOn
 //	    test: TestIdleShardMovesOnWithFanOut
 //	R4  Children are read beside their parent, and a key's records come out of order.
-//	    actors: TestALostPageDoesNotFreeChildrenOfAParentReadElsewhere TestAnyHistory TestChildrenWaitForTheParentAndStartAtOnce TestRecordsOfAKeyStayInOrderAcrossASplit
+//	    actors: TestALostPageDoesNotFreeChildrenOfAParentReadElsewhere TestAnyHistory TestChildrenWaitForTheParentAndStartAtOnce TestRecordsOfAKeyStayInOrderAcrossASplit TestReshardsOnSeveralNodes
 //	R5  A closed parent is skipped at the start though its records are retained.
 //	    actors: TestAnyHistory TestClosedParentIsReadFirst TestShardsClosedBeforeTheTipAreOutOfScope
 //	R6  Children wait for a parent that has passed the retention.
@@ -23,13 +23,13 @@
 //	R7  Two generations have passed the retention and only grandchildren are left.
 //	    actors: TestLineageOfGrandchildren TestOnlyLaterGenerationsAreLeft
 //	R8  A merged child starts after the first of its two parents, or never.
-//	    actors: TestAParentWithALiveLeaseIsWaitedForThoughAListingLacksIt TestAnyHistory TestMergedChildOfParentsOnTwoNodes TestMergedChildWaitsForAParentThatIsNotListedYet TestMergedChildWaitsForBothParents TestMergedChildWithAVanishedParent TestOneListingThatLackedAParentKeepsTheOrder
+//	    actors: TestAParentWithALiveLeaseIsWaitedForThoughAListingLacksIt TestAnyHistory TestMergedChildOfParentsOnTwoNodes TestMergedChildWaitsForAParentThatIsNotListedYet TestMergedChildWaitsForBothParents TestMergedChildWithAVanishedParent TestOneListingThatLackedAParentKeepsTheOrder TestReshardsOnSeveralNodes
 //	R9  A closed shard without records never ends.
 //	    actors: TestEmptyClosedShardEnds TestEmptyShardsEnd
 //	R10  A closed shard whose checkpoint is its last record never ends.
 //	    actors: TestShardWithACheckpointAtItsLastRecordEnds
 //	R11  SHARD_END is stored before what is in flight is settled.
-//	    actors: TestAnyHistory TestChildrenWaitForTheParentAndStartAtOnce TestLastSettlementEndsTheShard TestNoShardEndBeforeAllIsSettled
+//	    actors: TestANodeDiesAtAShardsEnd TestAnyHistory TestChildrenWaitForTheParentAndStartAtOnce TestLastSettlementEndsTheShard TestNoShardEndBeforeAllIsSettled
 //	R12  A late checkpoint replaces SHARD_END, and the children wait for ever.
 //	    actors: TestCheckpointThatLandsAfterShardEnd TestLateCheckpointDoesNotReplaceShardEnd
 //	R13  The user must end a shard by hand and forgets it.
@@ -78,16 +78,20 @@
 //	    actors: TestAShardIsReadAgainAfterAnOutage TestReaderStoppedByForceIsReplaced
 //	L6  Expiry is judged by wall clocks, which differ.
 //	    leasestore: TestTakeoverWithinTTLAndOneScan
+//	    test: TestFailover
 //	L7  A node that stops in order leaves its shards unread until its leases expire.
-//	    actors: TestADeadNodesShardsAreReadAgainInTime TestNodesJoinAndLeave
+//	    actors: TestADeadNodesShardsAreReadAgainInTime TestANodeDiesAtAShardsEnd TestNodesJoinAndLeave
+//	    test: TestFailover
 //	L8  A handover is asked for before the shard has been opened.
 //	    actors: TestAShardIsHandedOverBeforeItIsOpen
 //	L9  A shard is taken from a live node, and what was in flight comes twice.
-//	    actors: TestASlowHandlerIsWaitedFor TestNodesJoinAndLeave TestRecordsInFlightThatNeverSettle
+//	    actors: TestASlowHandlerIsWaitedFor TestNodesJoinAndLeave TestRecordsInFlightThatNeverSettle TestWhatWaitsBehindItsKeyIsDeliveredBeforeAHandover
+//	    test: TestFailover
 //	L10  One node takes many shards at once, on stale counters.
 //	    actors: TestAssignEveryInterleaving
 //	L11  Nodes that start together fall over each other.
 //	    actors: TestNodesThatStartWithinTheGatherTime
+//	    test: TestFailover
 //	L12  A lease without a checkpoint.
 //	    actors: TestLineage TestSentinelsAreNotSequenceNumbers
 //	    leasestore/dynamodb: TestNoCheckpointIsOneWhateverTheWord
@@ -107,7 +111,8 @@
 //	L19  Rows of finished shards are kept for ever.
 //	    actors: TestFirstTenThatAreNotProvenDoNotHoldUpTheRest TestLeasesOfTrimmedShardsAreRemoved TestRetirable
 //	L20  A node that stood still goes on when another has its shard.
-//	    actors: TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins TestAZombieDeliversAndWritesNothing TestFencedReaderStopsWithoutCheckpoint
+//	    actors: TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins TestAZombieDeliversAndWritesNothing TestAZombieInAHandover TestFencedReaderStopsWithoutCheckpoint
+//	    test: TestFailover
 //	C1  Settlements out of order move the checkpoint too far, or back.
 //	    actors: TestCheckpointIsTheWatermark TestCrashAfterSettlementsOutOfOrder TestWatermarkIsTheSettledPrefix
 //	C2  The checkpoint covers records that are only queued.
@@ -254,7 +259,7 @@
 //	D10  The clock goes back.
 //	    actors: TestTheServicesClockGoesBack
 //	D11  An actor panics while it stops.
-//	    actors: TestPanicAnywhere TestPanicWhenForgotten
+//	    actors: TestPanicAnywhere TestPanicAnywhereInAHandover TestPanicWhenForgotten
 //	D12  Everything at the same time.
 //	    actors: TestEverythingAtOnce
 //	    test: TestEndInTheMiddleOfEverything

@@ -59,8 +59,8 @@ func failoverKill(f *failoverRun) []failoverFigure {
 	took := f.readAgain("n2", at)
 	f.balanced("n1", "n3")
 	report := f.finish()
-	assert.LessOrEqual(f.t, report.Duplicates, unsettled, "duplicates")
-	assert.Equal(f.t, f.shards/3, report.Takeovers, "leases that were taken")
+	f.expect(report.Duplicates <= unsettled, "%d records came twice, and %d were not in a checkpoint", report.Duplicates, unsettled)
+	f.expect(report.Takeovers == f.shards/3, "%d leases were taken over", report.Takeovers)
 	return []failoverFigure{
 		seconds("every shard read again", took, failoverTTL+3*time.Second),
 		count("records that came twice", report.Duplicates, unsettled),
@@ -82,9 +82,9 @@ func failoverLeave(must time.Duration) func(f *failoverRun) []failoverFigure {
 		span := failover.Span{From: at, To: f.now()}
 		moves := len(f.log().Moves(span))
 		report := f.finish()
-		assert.Zero(f.t, report.Duplicates, "duplicates")
-		assert.Zero(f.t, report.Takeovers, "leases that were taken")
-		assert.Equal(f.t, f.shards/3, moves, "moves")
+		f.expect(report.Duplicates == 0, "%d records came twice", report.Duplicates)
+		f.expect(report.Takeovers == 0, "%d leases were taken over", report.Takeovers)
+		f.expect(moves == f.shards/3, "%d moves", moves)
 		return []failoverFigure{
 			seconds("every shard read again", took, must),
 			seconds("the node has ended", left, 0),
@@ -105,13 +105,13 @@ func failoverJoin(must time.Duration) func(f *failoverRun) []failoverFigure {
 		span := failover.Span{From: at, To: f.now()}
 		l := f.log()
 		took, ok := l.Balanced(all, f.shards, span)
-		assert.True(f.t, ok, "it stays as it is")
+		f.expect(ok, "who has which shard does not stay as it is")
 		moves := len(l.Moves(span))
 		gap, _ := l.Gap(span)
 		report := f.finish()
-		assert.Zero(f.t, report.Duplicates, "duplicates")
-		assert.Zero(f.t, report.Takeovers, "leases that were taken")
-		assert.Equal(f.t, f.shards/4, moves, "moves")
+		f.expect(report.Duplicates == 0, "%d records came twice", report.Duplicates)
+		f.expect(report.Takeovers == 0, "%d leases were taken over", report.Takeovers)
+		f.expect(moves == f.shards/4, "%d moves", moves)
 		return []failoverFigure{
 			seconds("spread at most 1", took, must),
 			count("moves", moves, f.shards/4),
@@ -134,11 +134,11 @@ func failoverCold(f *failoverRun) []failoverFigure {
 	span := failover.Span{From: at, To: f.now()}
 	l := f.log()
 	took, ok := l.Balanced(all, f.shards, span)
-	assert.True(f.t, ok, "it stays as it is")
+	f.expect(ok, "who has which shard does not stay as it is")
 	changes := l.Takes(span)
 	report := f.finish()
-	assert.Zero(f.t, report.Duplicates, "duplicates")
-	assert.LessOrEqual(f.t, changes, f.shards+5, "leases that were taken")
+	f.expect(report.Duplicates == 0, "%d records came twice", report.Duplicates)
+	f.expect(changes <= f.shards+5, "%d leases were taken", changes)
 	return []failoverFigure{
 		seconds("spread at most 1", took, 15*time.Second),
 		count("leases taken", changes, f.shards+5),
@@ -146,9 +146,11 @@ func failoverCold(f *failoverRun) []failoverFigure {
 	}
 }
 
-// failoverStop: one of three nodes stands still for 30 s.
+// failoverStop: one of three nodes stands still for 30 s. In every other run it can't reach the store when it wakes up, so that nobody tells it that it has lost
+// its shards.
 func failoverStop(f *failoverRun) []failoverFigure {
-	f.up("n1", "n2", "n3")
+	all := []string{"n1", "n2", "n3"}
+	f.up(all...)
 	n2 := f.nodes["n2"]
 	stopped := f.now()
 	n2.signal(syscall.SIGSTOP)
@@ -157,18 +159,22 @@ func failoverStop(f *failoverRun) []failoverFigure {
 	took := f.readAgain("n2", stopped)
 	f.pass(time.Until(f.began.Add(stopped + 30*time.Second)))
 	f.balanced("n1", "n3")
-	continued := f.now()
+	if f.number%2 == 0 {
+		n2.cut(gateHangs)
+	}
 	n2.signal(syscall.SIGCONT)
-	f.balanced("n1", "n2", "n3")
 	f.pass(failoverCalm)
-	back, ok := f.log().Balanced([]string{"n1", "n2", "n3"}, f.shards, failover.Span{From: continued, To: f.now()})
-	assert.True(f.t, ok, "it stays as it is")
+	if f.number%2 == 0 {
+		n2.heal()
+	}
+	f.balanced(all...)
+	f.pass(failoverCalm)
 	report := f.finish()
-	assert.LessOrEqual(f.t, report.Duplicates, unsettled+report.Late, "duplicates")
+	f.expect(report.Duplicates <= unsettled+report.Late, "%d records came twice, and %d were not in a checkpoint", report.Duplicates, unsettled)
 	return []failoverFigure{
 		seconds("every shard read again", took, failoverTTL+3*time.Second),
 		count("printed by the zombie", report.Late, 0), // but what was on its way when it was stopped may be
-		seconds("it has its share again", back, 0),
+		count("written by the zombie", report.Foreign, 0),
 		count("records that came twice", report.Duplicates, unsettled),
 	}
 }

@@ -131,6 +131,8 @@ func (g *storeGate) forward(ctx context.Context, r *http.Request, body []byte) (
 		return storeReply{}, err
 	}
 	request.Header = r.Header.Clone()
+	began := time.Now()
+	defer func() { g.run.took(time.Since(began)) }()
 	response, err := g.run.web.Do(request) //nolint:gosec // to the emulator
 	if err != nil {
 		return storeReply{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/protokinesis/protokinesis/test/emulators"
@@ -57,6 +59,26 @@ func TestEmulatorsAnswer(t *testing.T) {
 			refusesOtherInterfaces(t, endpoint)
 		})
 	}
+}
+
+// Nodes are killed in the middle of a request.
+func TestDynaliteBearsClientsThatBreakOff(t *testing.T) {
+	endpoint := emulators.Dynalite(t)
+	for range 3 {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(endpoint, "http://"))
+		require.NoError(t, err)
+		_, err = c.Write([]byte("POST / HTTP/1.1\r\nHost: dynalite\r\nContent-Length: 100\r\n\r\n{"))
+		require.NoError(t, err)
+		require.NoError(t, c.(*net.TCPConn).SetLinger(0)) // it is reset
+		require.NoError(t, c.Close())
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint, http.NoBody)
+		require.NoError(t, err)
+		answer, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+	}
+	http.DefaultClient.CloseIdleConnections()
+	require.Equal(t, endpoint, emulators.Dynalite(t), "it is still the same")
 }
 
 func TestDynaliteAnswers(t *testing.T) {

@@ -37,6 +37,7 @@ type Report struct {
 	Duplicates int
 	Late       int // lines of a shard that another node had by then, of records that were on their way before
 	Takeovers  int // leases taken from a node that had not given them away
+	Foreign    int // writes of leases that were another's; none must be
 }
 
 // Check goes through a log.
@@ -203,11 +204,13 @@ func (c *checker) onWrite(e *Event) {
 	}
 }
 
-// mayWrite: who is not the owner may take a lease that is free, or whose owner has been silent for the ttl, and nothing else.
+// mayWrite: who is not the owner may take a lease that is free, or whose owner has been silent for the ttl; and take back one that it has given to a node that
+// has not taken it up.
 func (c *checker) mayWrite(s *shardState, e *Event) {
 	switch {
-	case s.row.Owner == "" || s.row.Owner == e.Node:
+	case s.row.Owner == "" || s.row.Owner == e.Node || s.last.Node == e.Node:
 	case e.Row.Owner != e.Node:
+		c.report.Foreign++
 		c.violate(RuleFence, "%v: node %s wrote the lease of %s, which node %s has, to %+v", e.At, e.Node, s.id, s.row.Owner, e.Row)
 	case e.At-s.last.Began < c.ttl:
 		c.violate(RuleFence, "%v: node %s took %s from node %s, whose last write was at %v", e.At, e.Node, s.id, s.row.Owner, s.last.At)
@@ -226,7 +229,7 @@ func (c *checker) checkpoint(s *shardState, e *Event) {
 		c.violate(RuleCheckpoint, "%v: the checkpoint of %s is %q, which is of no record published to it", e.At, s.id, e.Row.Checkpoint)
 	case after < before:
 		c.violate(RuleCheckpoint, "%v: node %s put the checkpoint of %s back from %q to %q", e.At, e.Node, s.id, s.row.Checkpoint, e.Row.Checkpoint)
-	case s.last != nil && after != before && s.row.Owner != e.Node:
+	case s.last != nil && after != before && s.row.Owner != e.Node: // also if it gave the lease away
 		c.violate(RuleCheckpoint, "%v: node %s moved the checkpoint of %s, which node %q had", e.At, e.Node, s.id, s.row.Owner)
 	}
 	for i := before; i < after; i++ {

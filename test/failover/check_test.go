@@ -83,6 +83,16 @@ func TestRules(t *testing.T) {
 				lines(6, "b", "s3", "s4", "s5")),
 		},
 		{
+			name: "given to one that did not take it up",
+			log: logOf(taken, lines(3, "a", "s0", "s1", "s2"), one(3, wrote("a", "a", "s2")), one(4, wrote("a", "b", "s2")), one(5, wrote("a", "", "s2")),
+				one(5, wrote("c", "c", "s2")), lines(6, "c", "s3", "s4", "s5")),
+		},
+		{
+			name: "taken back from one that did", rule: failover.RuleFence, text: "node a wrote the lease of s, which node b has",
+			log: logOf(taken, lines(3, "a", "s0", "s1", "s2"), one(3, wrote("a", "a", "s2")), one(4, wrote("a", "b", "s2")), one(4, wrote("b", "b", "s2")),
+				one(5, wrote("a", "", "s2")), one(5, wrote("c", "c", "s2")), lines(6, "c", "s3", "s4", "s5")),
+		},
+		{
 			name: "given away without the last checkpoint", rule: failover.RuleHandover, text: "2 records beyond it", dups: 2,
 			log: logOf(taken, lines(3, "a", "s0", "s1", "s2"), one(4, wrote("a", "b", "s0")), lines(6, "b", "s1", "s2", "s3", "s4", "s5")),
 		},

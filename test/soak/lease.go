@@ -91,7 +91,8 @@ func (c *checker) ownership(s *shardState, e *Event, at position) {
 		c.acquired(s, e)
 		return
 	}
-	if held == nil || NodeOf(held.Owner) != e.Node || c.gone[held.Owner] != "" {
+	own := held != nil && NodeOf(held.Owner) == e.Node && c.gone[held.Owner] == ""
+	if !own && !takenBack(held, e) {
 		c.violate(RuleReader, []*Event{held, e}, "node %s wrote (%s) the lease of %s, which it does not hold", e.Node, e.What, s.ID)
 	}
 	switch e.What { //nolint:exhaustive // the writes that end its hold
@@ -108,10 +109,17 @@ func (c *checker) ownership(s *shardState, e *Event, at position) {
 	}
 }
 
+// takenBack: who has given a lease to a node that has not taken it up, such as one that is dead, may still write it.
+func takenBack(held, e *Event) bool {
+	return held != nil && held.What == Give && held.Process == e.Process && held.Node == e.Node
+}
+
 func (c *checker) acquired(s *shardState, e *Event) {
 	held := s.acquired
 	s.cause = CauseAgain
 	switch {
+	case takenBack(held, e):
+		s.cause = CauseHandover
 	case held != nil && c.gone[held.Owner] == Killed:
 		s.cause = CauseKill
 	case held != nil && c.gone[held.Owner] != "":
@@ -122,7 +130,7 @@ func (c *checker) acquired(s *shardState, e *Event) {
 	case held != nil && held.What == Give, held == nil && s.held:
 		s.cause = CauseHandover
 	}
-	if held != nil && held.Owner != e.Owner && e.At > 0 && e.At-s.lease.At < LeaseTTL*1000 {
+	if held != nil && held.Owner != e.Owner && !takenBack(held, e) && e.At > 0 && e.At-s.lease.At < LeaseTTL*1000 {
 		c.violate(RuleReader, []*Event{s.lease, e}, "node %s took %s from %s, whose lease had been written %d µs before", e.Node, s.ID, held.Owner, e.At-s.lease.At)
 	}
 	s.acquired, s.held = e, true
