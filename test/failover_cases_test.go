@@ -27,8 +27,8 @@ func (f *failoverRun) up(names ...string) {
 	for _, name := range names {
 		f.start(name, failoverSkews[name])
 	}
-	f.balanced(names...)
 	f.publish()
+	f.balanced(names...)
 	from := f.now()
 	f.await("every shard is read", failoverSoon, func(l *failover.Log) bool {
 		_, unread := l.AllRead(f.shards, failover.Span{From: from, To: f.now()})
@@ -128,8 +128,8 @@ func failoverCold(f *failoverRun) []failoverFigure {
 	for _, name := range all {
 		f.start(name, failoverSkews[name])
 	}
-	f.balanced(all...)
 	f.publish()
+	f.balanced(all...)
 	f.pass(failoverCalm)
 	span := failover.Span{From: at, To: f.now()}
 	l := f.log()
