@@ -222,10 +222,10 @@ func (f *failoverRun) expect(holds bool, format string, args ...any) {
 }
 
 // await waits until something holds of the log. Without it the run is of no use.
-func (f *failoverRun) await(what string, limit time.Duration, holds func(l *failover.Log) bool) {
+func (f *failoverRun) await(what string, holds func(l *failover.Log) bool) {
 	f.t.Helper()
-	if !f.comes(limit, holds) {
-		f.t.Fatalf("%s: not within %v; the owners are %v", what, limit, f.log().Owners(f.now()))
+	if !f.comes(failoverSoon, holds) {
+		f.t.Fatalf("%s: not within %v; the owners are %v", what, failoverSoon, f.log().Owners(f.now()))
 	}
 }
 
@@ -242,7 +242,7 @@ func (f *failoverRun) comes(limit time.Duration, holds func(l *failover.Log) boo
 // balanced waits until the nodes share all shards evenly.
 func (f *failoverRun) balanced(nodes ...string) {
 	f.t.Helper()
-	f.await(fmt.Sprintf("%v share the shards", nodes), failoverSoon, func(l *failover.Log) bool {
+	f.await(fmt.Sprintf("%v share the shards", nodes), func(l *failover.Log) bool {
 		spread, all := failover.Spread(l.Owners(f.now()), nodes, f.shards)
 		return all && spread <= 1
 	})

@@ -49,8 +49,8 @@ func write(what soak.What, node, shard string, counter int64, checkpoint string)
 }
 
 // give is a write by which node a makes node b the owner of c.
-func give(counter int64, checkpoint string) []soak.Event {
-	return one(soak.Event{What: soak.Give, Node: "a", Owner: "b", Shard: "c", Counter: counter, Checkpoint: checkpoint})
+func give(checkpoint string) []soak.Event {
+	return one(soak.Event{What: soak.Give, Node: "a", Owner: "b", Shard: "c", Counter: 4, Checkpoint: checkpoint})
 }
 
 // began puts writes at a time of the run, in milliseconds.
@@ -274,21 +274,21 @@ func TestRules(t *testing.T) {
 		{
 			name: "given away in order",
 			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), write(soak.Offer, "a", "c", 2, "TRIM_HORIZON"), write(soak.Checkpoint, "a", "c", 3, "c0"),
-				give(4, "c0"), write(soak.Acquire, "b", "c", 5, "c0"), handled("b", "c1")),
+				give("c0"), write(soak.Acquire, "b", "c", 5, "c0"), handled("b", "c1")),
 		},
 		{
 			name: "given to one that did not take it up",
-			log: logOf(parent(), restOfD(), began(100, acquireC), handled("a", "c0"), began(200, write(soak.Checkpoint, "a", "c", 3, "c0")), began(200, give(4, "c0")),
+			log: logOf(parent(), restOfD(), began(100, acquireC), handled("a", "c0"), began(200, write(soak.Checkpoint, "a", "c", 3, "c0")), began(200, give("c0")),
 				began(300, write(soak.Acquire, "a", "c", 5, "c0")), handled("a", "c1")),
 		},
 		{
 			name: "taken back from one that did", rule: soak.RuleReader, text: "which it does not hold",
-			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), write(soak.Checkpoint, "a", "c", 3, "c0"), give(4, "c0"),
+			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), write(soak.Checkpoint, "a", "c", 3, "c0"), give("c0"),
 				write(soak.Acquire, "b", "c", 5, "c0"), write(soak.Release, "a", "c", 6, "c0"), handled("b", "c1")),
 		},
 		{
 			name: "given away without a checkpoint", rule: soak.RuleHandover, text: `with the checkpoint "TRIM_HORIZON", and had done c0`,
-			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), give(4, "TRIM_HORIZON"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"),
+			log: logOf(parent(), restOfD(), acquireC, handled("a", "c0"), give("TRIM_HORIZON"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"),
 				handled("b", "c0", "c1")),
 		},
 		{
@@ -299,21 +299,21 @@ func TestRules(t *testing.T) {
 		{
 			name: "given away with a record that has failed",
 			log: logOf(parent(), restOfD(), acquireC, delivered("a", "c0"), one(soak.Event{What: soak.Failed, Node: "a", Shard: "c", Sequence: "c0", Attempt: 1}),
-				give(4, "TRIM_HORIZON"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"), handled("b", "c0", "c1")),
+				give("TRIM_HORIZON"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"), handled("b", "c0", "c1")),
 		},
 		{
 			name: "given away while it is handled", rule: soak.RuleHandover, text: "while 1 of its records were being handled",
-			log: logOf(parent(), restOfD(), acquireC, delivered("a", "c0"), give(4, "TRIM_HORIZON"), done("a", "c0"),
+			log: logOf(parent(), restOfD(), acquireC, delivered("a", "c0"), give("TRIM_HORIZON"), done("a", "c0"),
 				write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"), handled("b", "c0", "c1")),
 		},
 		{
 			name: "what a seek has voided may still be handled",
 			log: logOf(parent(), restOfD(), acquireC, delivered("a", "c0"), seekOf("1", "c", "c0"), write(soak.Move, "a", "c", 2, "<c0"), sought("1"),
-				give(4, "<c0"), done("a", "c0"), write(soak.Acquire, "b", "c", 5, "<c0"), handled("b", "c0", "c1")),
+				give("<c0"), done("a", "c0"), write(soak.Acquire, "b", "c", 5, "<c0"), handled("b", "c0", "c1")),
 		},
 		{
 			name: "delivered after it was given away", rule: soak.RuleHandover, text: "node a delivered c c0 after it had given the shard away",
-			log: logOf(parent(), restOfD(), acquireC, give(4, "TRIM_HORIZON"), handled("a", "c0"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"),
+			log: logOf(parent(), restOfD(), acquireC, give("TRIM_HORIZON"), handled("a", "c0"), write(soak.Acquire, "b", "c", 5, "TRIM_HORIZON"),
 				handled("b", "c0", "c1")),
 		},
 		{
