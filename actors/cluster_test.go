@@ -94,6 +94,7 @@ func TestANodeThatIsOutOfItsClusterStops(t *testing.T) {
 		lease := w.lease(d.GetShardId())
 		assert.Empty(t, lease.Owner)
 		assert.Equal(t, d.GetSequenceNumber(), lease.Checkpoint.String())
+		synctest.Wait() // its row among the members is removed
 		w.me.Request(w.broker, &messages.StatusRequest{})
 		assert.Equal(t, messages.BrokerState_BROKER_STATE_CLOSED, probe.Fish(w.me, func(*messages.Status) bool { return true }).GetState())
 		assert.Zero(t, f.followers())

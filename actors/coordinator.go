@@ -126,6 +126,7 @@ type shardInfo struct {
 	gaveAway   bool      // its last reader handed the lease over, or released it
 	knownAt    time.Time // when lease was learned from its reader: an older look knows less
 	freeSince  time.Time // since when looks have shown the lease free
+	ahead      int       // looks in a row that showed the lease moved by a seek, and not the seek
 	missed     int       // listings in a row that did not show it
 	losses     int       // readers in a row that ended without the lease
 	crashed    bool

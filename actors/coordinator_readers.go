@@ -85,6 +85,8 @@ func (co *coordinator) onGone(c actor.Context, who *actor.PID) {
 	if s.crashed {
 		co.onCrashed(c, s)
 	}
+	// A seek that came between its last word and now waits for an answer that it can't give any more.
+	co.seeks.done(co, s.id, nil)
 	if s.decision.verdict == verdictStart && !s.lease.Checkpoint.IsShardEnd() {
 		co.soon(restartFirst)
 	}

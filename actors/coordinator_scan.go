@@ -307,7 +307,7 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 			co.soon(wait)
 			continue
 		}
-		if !mine[s.id] {
+		if !mine[s.id] || co.isAhead(s) {
 			continue
 		}
 		if s.lease.Owner == co.owner && co.live {
@@ -318,6 +318,21 @@ func (co *coordinator) reconcile(c actor.Context) []string {
 		}
 	}
 	return started
+}
+
+// aheadLooks is for how many looks a shard waits for a state of the stream that is as new as its lease.
+const aheadLooks = 20
+
+// isAhead reports whether the lease has been moved by a seek that the last look did not show: stores need not show all rows as of one moment.
+// Reading it by what is known would move it back.
+func (co *coordinator) isAhead(s *shardInfo) bool {
+	if s.lease.Seek <= co.state.Seek || co.state.Version == 0 || s.ahead >= aheadLooks {
+		s.ahead = 0
+		return false
+	}
+	s.ahead++
+	co.rescanSoon()
+	return true
 }
 
 // logOrphan tells of a lease of ours that has no reader: another node has handed it over, or ours has ended in a way that it should not.

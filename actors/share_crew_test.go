@@ -143,9 +143,19 @@ func (cr *crew) receive(e probe.Envelope) any {
 
 // works sets how long records are handled from now on; negative: for ever.
 func (cr *crew) works(d time.Duration) {
+	cr.worksLike(func(gotten) time.Duration { return d })
+}
+
+func (cr *crew) worksLike(work func(gotten) time.Duration) {
 	cr.mu.Lock()
 	defer cr.mu.Unlock()
-	cr.work = func(gotten) time.Duration { return d }
+	cr.work = work
+}
+
+func (cr *crew) ackedCount() int {
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
+	return len(cr.acked)
 }
 
 func (g gotten) String() string {

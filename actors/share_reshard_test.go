@@ -80,12 +80,12 @@ func TestAMergeOfTwoNodesShards(t *testing.T) {
 				cr.pass(3 * time.Second)
 				owners := []string{nodeOf(cr.lease(shardName(0)).Owner), nodeOf(cr.lease(shardName(1)).Owner)}
 				require.NotEqual(cr.t, owners[0], owners[1])
-				cr.work = func(g gotten) time.Duration {
+				cr.worksLike(func(g gotten) time.Duration {
 					if g.d.GetShardId() == shardName(1) {
 						return 4 * time.Second // the other is finished long before
 					}
 					return 0
-				}
+				})
 				cr.pass(2 * time.Second)
 				merge(cr.world, shardName(0), shardName(1))
 				cr.pass(2 * time.Second)

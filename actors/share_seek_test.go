@@ -3,11 +3,13 @@ package actors
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
 	"github.com/protokinesis/protokinesis/test/probe"
 )
@@ -242,4 +244,51 @@ func TestStartAtASequenceOfAShardThatAnotherReads(t *testing.T) {
 		delete(cr.living, "b")
 		cr.calm()
 	})
+}
+
+// A look that is not of one moment shows a lease that has been moved by a seek, and the stream's state of before it. The shard is
+// not moved back.
+func TestALookThatIsOlderThanASeek(t *testing.T) {
+	inCrew(t, 2, func(cr *crew) {
+		cr.join("a")
+		cr.pass(3 * time.Second)
+		time.Sleep(2 * time.Second) // all of it is read
+		stale := &staleState{}
+		before, err := cr.store.Streams(cr.t.Context())
+		require.NoError(cr.t, err)
+		require.IsType(cr.t, &messages.Sought{}, cr.seek("a", toTip()))
+		cr.pass(3 * time.Second)
+		twice := cr.twice()
+		stale.show(before[0])
+		cr.spawn("b", func(c *Config) { stale.Store, c.Store = c.Store, stale }).subscribe()
+		cr.pass(800 * time.Millisecond)
+		stale.show(leasestore.StreamState{})
+		cr.pass(3 * time.Second)
+		time.Sleep(2 * time.Second)
+		require.Equal(cr.t, twice, cr.twice())
+		cr.calm()
+	})
+}
+
+// staleState shows a state of before in its looks.
+type staleState struct {
+	leasestore.Store
+	mu    sync.Mutex
+	state leasestore.StreamState
+}
+
+func (s *staleState) show(state leasestore.StreamState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = state
+}
+
+func (s *staleState) View(ctx context.Context, stream leasestore.StreamID) (leasestore.View, error) {
+	view, err := s.Store.View(ctx, stream)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.Version > 0 {
+		view.State = s.state
+	}
+	return view, err
 }

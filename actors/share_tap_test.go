@@ -238,10 +238,8 @@ func (p *process) around(diesAt func(c storeCall) bool, done bool) around {
 	}
 }
 
-// kill ends the process without a word. bury lets go of what still waits in it.
+// kill ends the process without a word.
 func (p *process) kill() {
 	p.dead.Store(true)
 	p.shut()
 }
-
-func (p *process) bury() { p.open() }

@@ -111,7 +111,7 @@
 //	L19  Rows of finished shards are kept for ever.
 //	    actors: TestFirstTenThatAreNotProvenDoNotHoldUpTheRest TestLeasesOfTrimmedShardsAreRemoved TestRetirable
 //	L20  A node that stood still goes on when another has its shard.
-//	    actors: TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins TestAZombieDeliversAndWritesNothing TestFencedReaderStopsWithoutCheckpoint
+//	    actors: TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins TestAZombieDeliversAndWritesNothing TestAZombieInAHandover TestFencedReaderStopsWithoutCheckpoint
 //	    test: TestFailover
 //	C1  Settlements out of order move the checkpoint too far, or back.
 //	    actors: TestCheckpointIsTheWatermark TestCrashAfterSettlementsOutOfOrder TestWatermarkIsTheSettledPrefix
@@ -259,7 +259,7 @@
 //	D10  The clock goes back.
 //	    actors: TestTheServicesClockGoesBack
 //	D11  An actor panics while it stops.
-//	    actors: TestPanicAnywhere TestPanicWhenForgotten
+//	    actors: TestPanicAnywhere TestPanicAnywhereInAHandover TestPanicWhenForgotten
 //	D12  Everything at the same time.
 //	    actors: TestEverythingAtOnce
 //	    test: TestEndInTheMiddleOfEverything

@@ -48,7 +48,7 @@ func write(what soak.What, node, shard string, counter int64, checkpoint string)
 	return one(soak.Event{What: what, Node: node, Owner: node, Shard: shard, Counter: counter, Checkpoint: checkpoint})
 }
 
-// give is a write by which node a makes node b the owner of c.
+// give is the fourth write of c, by which node a makes node b its owner.
 func give(checkpoint string) []soak.Event {
 	return one(soak.Event{What: soak.Give, Node: "a", Owner: "b", Shard: "c", Counter: 4, Checkpoint: checkpoint})
 }
