@@ -10,10 +10,14 @@ import (
 
 // handoverStages are the moments of a handover from a to new, by the write that has just been done.
 var handoverStages = map[string]func(c storeCall) bool{
-	"offered":  func(c storeCall) bool { return c.op == "offer" },
-	"settled":  func(c storeCall) bool { return c.op == "checkpoint" && c.lease.Next != "" },
-	"handed":   func(c storeCall) bool { return c.op == "acquire" && nodeOf(c.lease.Owner) == "a" && nodeOf(c.to) == "new" },
-	"taken up": func(c storeCall) bool { return c.op == "acquire" && nodeOf(c.lease.Owner) == "new" && nodeOf(c.to) == "new" },
+	"offered": func(c storeCall) bool { return c.op == "offer" },
+	"settled": func(c storeCall) bool { return c.op == "checkpoint" && c.lease.Next != "" },
+	"handed": func(c storeCall) bool {
+		return c.op == "acquire" && nodeOf(c.lease.Owner) == "a" && nodeOf(c.to) == "new"
+	},
+	"taken up": func(c storeCall) bool {
+		return c.op == "acquire" && nodeOf(c.lease.Owner) == "new" && nodeOf(c.to) == "new"
+	},
 }
 
 // L20: the donor or the receiver of a handover stands still for 30 s at any stage of it. When it goes on, it writes nothing over what others wrote,
