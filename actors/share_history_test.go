@@ -54,6 +54,7 @@ func TestAnyHistoryOfAFleet(t *testing.T) {
 		inCrew(t, 4, func(cr *crew) {
 			f := &fleetRun{crew: cr, clerk: probe.New(cr.t, cr.system, "clerk"), cut: make(map[string]bool), halted: make(map[string]bool)}
 			f.add()
+			probe.Fish(f.clerk, func(*messages.Subscribed) bool { return true }) // from the horizon; the others go on from what is stored
 			for i, s := range history {
 				f.log = append(f.log, fmt.Sprintf("%d: %v at %s", i, s, time.Now().Format("04:05.000")))
 				f.do(s)
