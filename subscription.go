@@ -151,7 +151,8 @@ type Subscriber interface {
 }
 
 // Actor subscribes an actor, here or on another node. It receives messages.Delivery, or DeliveryBatch with Batches, and settles by responding
-// to them; and messages.SubscriptionError.
+// to them; and messages.SubscriptionError. The subscription ends with it. When the nodes can't reach each other any more it ends too: let an actor on another
+// node watch Subscription.PID, and subscribe again when that has stopped.
 func Actor(pid *actor.PID) Subscriber { return actorSubscriber{pid} }
 
 type actorSubscriber struct{ pid *actor.PID }

@@ -68,11 +68,15 @@ func (b *broker) onApplicationStatus(c actor.Context, m *messages.StatusRequest)
 	})
 }
 
-// lookAtApplication looks at the streams of this node, or at none in particular, and then at those that other nodes read.
+// lookAtApplication looks at the streams of this node, or at any that the store knows, for the members, and then at those that other nodes read.
 func lookAtApplication(ctx context.Context, store leasestore.Store, own []leasestore.StreamID, log *slog.Logger) applicationLooked {
 	first := own
 	if len(first) == 0 {
-		first = []leasestore.StreamID{{}}
+		all, err := store.Streams(ctx)
+		if err != nil || len(all) == 0 {
+			return applicationLooked{err: err}
+		}
+		first = []leasestore.StreamID{all[0].Stream}
 	}
 	views, err := viewAll(ctx, store, first)
 	if err != nil {
@@ -82,7 +86,7 @@ func lookAtApplication(ctx context.Context, store leasestore.Store, own []leases
 	var others []leasestore.StreamID
 	for _, m := range looked.members {
 		for _, s := range m.Streams {
-			if !slices.Contains(own, s) && !slices.Contains(others, s) {
+			if !slices.Contains(first, s) && !slices.Contains(others, s) {
 				others = append(others, s)
 			}
 		}

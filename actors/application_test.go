@@ -138,6 +138,7 @@ func TestStatusOfANodeElsewhere(t *testing.T) {
 	inBubble(t, 2, func(w *world) {
 		far := newElsewhere(w)
 		w.connect() // it reads nothing itself
+		require.Len(t, w.applicationStatus().GetNodes(), 1, "nobody does")
 		broker, other := second(w)
 		subscribeAt(w, broker, other)
 		all, err := w.store.View(w.t.Context(), leasestore.StreamID{})
@@ -198,7 +199,7 @@ func (s *blindStore) View(ctx context.Context, stream leasestore.StreamID) (leas
 func TestStatusWithoutTheStore(t *testing.T) {
 	store := &blindStore{}
 	inBubble(t, 1, func(w *world) {
-		w.connect()
+		w.open(horizon)
 		for name, set := range map[string]func(){
 			"fails": func() { store.err = errors.New("no such table") },
 			"hangs": func() { store.err, store.hang = nil, true },

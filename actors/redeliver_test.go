@@ -154,7 +154,7 @@ func TestSlowSubscribersGetNothingTwice(t *testing.T) {
 		for i := range 20 {
 			w.put("k", fmt.Sprint(i))
 		}
-		far.open()
+		far.open(func(d *messages.StreamDescriptor) { d.PollInterval = durationOf(time.Hour) }) // no page tells the time meanwhile
 		for i := range 20 {
 			time.Sleep(20 * time.Second)
 			d := w.next(true)

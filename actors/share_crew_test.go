@@ -159,7 +159,7 @@ func (cr *crew) ackedCount() int {
 }
 
 func (g gotten) String() string {
-	return fmt.Sprintf("%s of %s by %s at %s", g.d.GetData(), g.d.GetShardId(), g.by, g.at.Format("05.000"))
+	return fmt.Sprintf("%s of %s by %s at %s", g.d.GetData(), g.d.GetShardId(), g.by, g.at.Format("04:05.000"))
 }
 
 func numberOf(d *messages.Delivery) (n int) {
@@ -261,10 +261,17 @@ func nodeOf(owner string) string {
 // balanced requires that living nodes have all shards, and none two more than another.
 func (cr *crew) balanced() {
 	cr.t.Helper()
+	require.Empty(cr.t, cr.unbalanced())
+}
+
+func (cr *crew) unbalanced() string {
+	cr.t.Helper()
 	counts := cr.counts()
-	require.Len(cr.t, counts, len(cr.living), "only living nodes have shards: %v", counts)
 	values := slices.Collect(maps.Values(counts))
-	require.LessOrEqual(cr.t, slices.Max(values)-slices.Min(values), 1, "%v", counts)
+	if len(counts) != len(cr.living) || slices.Max(values)-slices.Min(values) > 1 {
+		return fmt.Sprint("shards by node, with living nodes ", slices.Sorted(maps.Keys(cr.living)), ": ", counts)
+	}
+	return ""
 }
 
 // calm lets things settle, sees that nothing moves any more, and checks all that must hold.
@@ -284,27 +291,49 @@ func (cr *crew) calm() {
 func (cr *crew) check() {
 	cr.t.Helper()
 	time.Sleep(2 * time.Second) // what was put last is read
+	require.Empty(cr.t, cr.lost(time.Time{}))
+	require.Empty(cr.t, cr.disorder())
+	cr.checkOwners()
+}
+
+// lost are the records that were not delivered since then.
+func (cr *crew) lost(since time.Time) (lost []string) {
+	seen := make(map[int]bool)
+	for _, g := range cr.deliveries() {
+		seen[numberOf(g.d)] = seen[numberOf(g.d)] || !g.at.Before(since)
+	}
+	for n, at := range cr.puts {
+		if !seen[n] {
+			lost = append(lost, fmt.Sprintf("%d of %d, put at %s", n, len(cr.puts), at.Format("04:05.000")))
+		}
+	}
+	return lost
+}
+
+// disorder are the first deliveries of records that came after younger ones of their key.
+func (cr *crew) disorder() (wrong []string) {
 	seen, last := make(map[int]bool), make(map[string]int)
 	for _, g := range cr.deliveries() {
-		if n := numberOf(g.d); !seen[n] {
-			seen[n] = true
-			require.GreaterOrEqual(cr.t, n, last[g.d.GetPartitionKey()], "order of key %s", g.d.GetPartitionKey())
-			last[g.d.GetPartitionKey()] = n
+		n, key := numberOf(g.d), g.d.GetPartitionKey()
+		if seen[n] {
+			continue
 		}
-	}
-	var lost []string
-	for n := range cr.puts {
-		if !seen[n] {
-			lost = append(lost, fmt.Sprintf("%d put at %s", n, cr.puts[n].Format("05.000")))
+		if n < last[key] {
+			wrong = append(wrong, fmt.Sprintf("%v, after %d of key %s", g, last[key], key))
 		}
+		seen[n], last[key] = true, max(n, last[key])
 	}
-	require.Empty(cr.t, lost, "lost, of %d", len(cr.puts))
-	cr.checkOwners()
+	return wrong
 }
 
 // checkOwners requires of every delivery that its node held the lease at that instant.
 func (cr *crew) checkOwners() {
 	cr.t.Helper()
+	require.Empty(cr.t, cr.usurped())
+}
+
+// usurped are deliveries by nodes that did not hold the lease.
+func (cr *crew) usurped() (wrong []string) {
 	history := make(map[string][]storeCall)
 	for _, c := range cr.ledger.done() {
 		_, stream, _ := strings.Cut(c.lease.Stream.Name, "/")
@@ -312,9 +341,11 @@ func (cr *crew) checkOwners() {
 		history[key] = append(history[key], c)
 	}
 	for _, g := range cr.deliveries() {
-		owners := ownersAt(history[g.d.GetStream()+"/"+g.d.GetShardId()], g.at)
-		require.Contains(cr.t, owners, g.by, "%v", g)
+		if owners := ownersAt(history[g.d.GetStream()+"/"+g.d.GetShardId()], g.at); !slices.Contains(owners, g.by) {
+			wrong = append(wrong, fmt.Sprintf("%v, while it was %v's", g, owners))
+		}
 	}
+	return wrong
 }
 
 // ownersAt are the nodes that held the lease at an instant; at that of a write, whoever held it before and after.

@@ -11,6 +11,11 @@ import (
 // checkLineage requires that no record of a shard was delivered before all of its parents had been settled.
 func (cr *crew) checkLineage() {
 	cr.t.Helper()
+	require.Empty(cr.t, cr.early())
+}
+
+// early are deliveries of children whose parents had not been settled.
+func (cr *crew) early() (wrong []string) {
 	parents := make(map[string][]string)
 	for _, s := range cr.service.Shards(testStream) {
 		for _, p := range []string{s.Parent, s.AdjacentParent} {
@@ -29,9 +34,12 @@ func (cr *crew) checkLineage() {
 	cr.mu.Unlock()
 	for _, g := range cr.deliveries() {
 		for _, p := range parents[g.d.GetShardId()] {
-			require.False(cr.t, g.at.Before(settled[p]), "%v, and its parent %s was settled at %s", g, p, settled[p].Format("05.000"))
+			if g.at.Before(settled[p]) {
+				wrong = append(wrong, fmt.Sprintf("%v, and its parent %s was settled at %s", g, p, settled[p].Format("04:05.000")))
+			}
 		}
 	}
+	return wrong
 }
 
 // open are the shards that take records, in the order of their hash keys.

@@ -32,31 +32,29 @@ func (cr *crew) seek(node string, to *messages.Position) any {
 // onceMore requires that each of the first n records was delivered since then.
 func (cr *crew) onceMore(n int, since time.Time) {
 	cr.t.Helper()
-	seen := make(map[int]bool)
-	for _, g := range cr.deliveries() {
-		if !g.at.Before(since) {
-			seen[numberOf(g.d)] = true
-		}
-	}
-	var missing []int
-	for i := range n {
-		if !seen[i] {
-			missing = append(missing, i)
-		}
-	}
-	require.Empty(cr.t, missing, "not delivered again")
+	all := cr.puts
+	cr.puts = all[:n]
+	defer func() { cr.puts = all }()
+	require.Empty(cr.t, cr.lost(since), "not delivered again")
 }
 
 // inGenerations requires that in each generation of a shard the records are delivered in order: a seek makes others come between.
 func (cr *crew) inGenerations() {
 	cr.t.Helper()
+	require.Empty(cr.t, cr.jumps())
+}
+
+func (cr *crew) jumps() (wrong []string) {
 	last := make(map[string]int)
 	for _, g := range cr.deliveries() {
 		if key := fmt.Sprint(g.d.GetShardId(), g.d.GetGeneration(), g.d.GetPartitionKey()); g.d.GetAttempt() == 1 {
-			require.GreaterOrEqual(cr.t, numberOf(g.d), last[key], "%v", g)
+			if numberOf(g.d) < last[key] {
+				wrong = append(wrong, fmt.Sprintf("%v, after %d", g, last[key]))
+			}
 			last[key] = numberOf(g.d)
 		}
 	}
+	return wrong
 }
 
 // A seek of the whole stream while shards are being handed over, asked of the donor or the receiver, just as they are offered, during the

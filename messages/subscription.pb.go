@@ -201,7 +201,8 @@ type Subscribe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to read and how.
 	Stream *StreamDescriptor `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	// Who receives the deliveries. Unset: the sender. The subscription ends when it terminates.
+	// Who receives the deliveries, on this node or another. Unset: the sender. The subscription ends when it terminates, or when its node can't be reached any
+	// more; on another node, watch the subscription to learn of that.
 	Subscriber *actor.PID `protobuf:"bytes,2,opt,name=subscriber,proto3" json:"subscriber,omitempty"`
 	// Repeated in the answer.
 	Correlation   uint64 `protobuf:"varint,3,opt,name=correlation,proto3" json:"correlation,omitempty"`

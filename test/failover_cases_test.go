@@ -27,10 +27,10 @@ func (f *failoverRun) up(names ...string) {
 	for _, name := range names {
 		f.start(name, failoverSkews[name])
 	}
-	f.balanced(names...)
 	f.publish()
+	f.balanced(names...)
 	from := f.now()
-	f.await("every shard is read", failoverSoon, func(l *failover.Log) bool {
+	f.await("every shard is read", func(l *failover.Log) bool {
 		_, unread := l.AllRead(f.shards, failover.Span{From: from, To: f.now()})
 		return unread == 0
 	})
@@ -40,7 +40,7 @@ func (f *failoverRun) up(names ...string) {
 // readAgain waits until others read the shards that a node had at a time, and returns how long it took.
 func (f *failoverRun) readAgain(node string, at time.Duration) time.Duration {
 	f.t.Helper()
-	f.await("its shards are read again", failoverSoon, func(l *failover.Log) bool {
+	f.await("its shards are read again", func(l *failover.Log) bool {
 		_, missing := l.ReadAgain(node, failover.Span{From: at, To: f.now()})
 		return len(missing) == 0
 	})
@@ -128,8 +128,8 @@ func failoverCold(f *failoverRun) []failoverFigure {
 	for _, name := range all {
 		f.start(name, failoverSkews[name])
 	}
-	f.balanced(all...)
 	f.publish()
+	f.balanced(all...)
 	f.pass(failoverCalm)
 	span := failover.Span{From: at, To: f.now()}
 	l := f.log()
@@ -191,7 +191,7 @@ func failoverOutage(f *failoverRun) []failoverFigure {
 	for _, n := range f.nodes {
 		n.heal()
 	}
-	f.await("every shard is read", failoverSoon, func(l *failover.Log) bool {
+	f.await("every shard is read", func(l *failover.Log) bool {
 		_, unread := l.AllRead(f.shards, failover.Span{From: at, To: f.now()})
 		return unread == 0
 	})

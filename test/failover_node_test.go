@@ -72,7 +72,7 @@ func (n *failoverNode) subscribed() {
 			return
 		}
 	}
-	n.run.t.Errorf("node %s has not opened its subscription", n.name)
+	n.run.t.Fatalf("node %s has not opened its subscription", n.name)
 }
 
 // follow puts what the node prints in the log, to its end.
@@ -82,6 +82,7 @@ func (n *failoverNode) follow(read *os.File) {
 	_ = read.Close()
 	n.err = n.cmd.Wait()
 	n.gate.reopen()
+	n.gate.server.CloseClientConnections()
 	n.gate.server.Close()
 }
 

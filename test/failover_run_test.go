@@ -221,26 +221,28 @@ func (f *failoverRun) expect(holds bool, format string, args ...any) {
 	}
 }
 
-// await waits until something holds of the log.
-func (f *failoverRun) await(what string, limit time.Duration, holds func(l *failover.Log) bool) {
+// await waits until something holds of the log. Without it the run is of no use.
+func (f *failoverRun) await(what string, holds func(l *failover.Log) bool) {
 	f.t.Helper()
-	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
-		l := f.log()
-		if holds(l) {
-			return
-		}
-		if time.Now().After(end) {
-			at := f.now()
-			f.t.Errorf("%s: not within %v; the owners are %v", what, limit, l.Owners(at))
-			return
+	if !f.comes(failoverSoon, holds) {
+		f.t.Fatalf("%s: not within %v; the owners are %v", what, failoverSoon, f.log().Owners(f.now()))
+	}
+}
+
+// comes waits until something holds of the log, and reports whether it does.
+func (f *failoverRun) comes(limit time.Duration, holds func(l *failover.Log) bool) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if holds(f.log()) {
+			return true
 		}
 	}
+	return holds(f.log())
 }
 
 // balanced waits until the nodes share all shards evenly.
 func (f *failoverRun) balanced(nodes ...string) {
 	f.t.Helper()
-	f.await(fmt.Sprintf("%v share the shards", nodes), failoverSoon, func(l *failover.Log) bool {
+	f.await(fmt.Sprintf("%v share the shards", nodes), func(l *failover.Log) bool {
 		spread, all := failover.Spread(l.Owners(f.now()), nodes, f.shards)
 		return all && spread <= 1
 	})
@@ -253,7 +255,7 @@ func (f *failoverRun) pass(d time.Duration) { time.Sleep(d) }
 func (f *failoverRun) finish() *failover.Report {
 	f.t.Helper()
 	f.stopPublishing()
-	f.await("all records are printed", patience, func(l *failover.Log) bool { return l.Missing() == 0 })
+	f.comes(patience, func(l *failover.Log) bool { return l.Missing() == 0 }) // else the check says what is lost
 	var leaving []*failoverNode
 	for _, n := range f.nodes {
 		if n.alive() {
@@ -271,5 +273,6 @@ func (f *failoverRun) finish() *failover.Report {
 	if report.More > 0 {
 		f.t.Errorf("%d more violations are not shown", report.More)
 	}
+	f.t.Logf("%d records; what should take no time took at most %v", report.Records, time.Duration(f.slowest.Load()).Round(time.Millisecond))
 	return report
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
@@ -44,7 +45,7 @@ type farJob struct {
 func startRemote() (*actor.ActorSystem, *remote.Remote) {
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(slog.DiscardHandler)
-	}))
+	}), actor.WithDeadLetterThrottleInterval(10*time.Millisecond)) // a dead letter has a goroutine for so long, which is not to be left at the end
 	r := remote.NewRemote(system, remoting.Configure("127.0.0.1", 0))
 	r.Start()
 	return system, r
