@@ -34,7 +34,6 @@ func TestPublishedRecordsAreRead(t *testing.T) {
 	t.Parallel()
 	for name, open := range services {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := open(t)
 			for kind, options := range publisherKinds {
 				t.Run(kind, func(t *testing.T) {
