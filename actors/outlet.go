@@ -25,6 +25,7 @@ type Outlet struct {
 	root   *actor.RootContext
 	pid    *actor.PID // set once, before anybody else has the outlet
 
+	ended   atomic.Bool // the publisher takes in nothing any more
 	gate    atomic.Pointer[shardGate]
 	tickets sync.Pool // of *Ticket
 }
@@ -121,10 +122,20 @@ func (o *Outlet) begin(ctx context.Context, t *Ticket, r Item) error {
 		return err
 	}
 	t.data, t.key, t.keyless, t.hashKey, t.size = fields.data, fields.key, fields.keyless, fields.hashKey, size
-	t.number, t.taken, t.outcome = NextCorrelation(), false, Outcome{}
+	t.number, t.outcome = NextCorrelation(), Outcome{}
+	t.taken.Store(false)
 	t.open.Store(t.number)
-	o.root.Send(o.pid, t)
+	o.send(t)
 	return nil
+}
+
+// send passes a request to the publisher. At the moment of its end the publisher's name stands for nothing, and what is sent there is lost, see
+// tombstone: whoever sends then refuses his own request.
+func (o *Outlet) send(r refusable) {
+	o.root.Send(o.pid, r)
+	if o.ended.Load() {
+		r.refuse(notConnected(messages.BrokerState_BROKER_STATE_CLOSED))
+	}
 }
 
 // PublishBatch stores records and returns what became of each. It waits for room for all of them until ctx ends.
@@ -162,7 +173,7 @@ func (o *Outlet) PublishBatch(ctx context.Context, records []Item) ([]Outcome, e
 	if err := o.room(ctx, len(t.items), t.bytes); err != nil {
 		return nil, err
 	}
-	o.root.Send(o.pid, t)
+	o.send(t)
 	select {
 	case <-t.done:
 	case <-ctx.Done():

@@ -124,10 +124,11 @@ func (p *publisher) Receive(c actor.Context) {
 		p.onPublishBatch(c, m)
 	case *actor.Started:
 		p.start(c)
-	case *actor.Stopping, *actor.Restarting:
-		p.fx.stop()
-		p.timers.stop()
-		p.giveUp("the publisher stopped before the record was known to be stored")
+	case *actor.Stopping:
+		p.end()
+		p.outlet.ended.Store(true)
+	case *actor.Restarting:
+		p.end()
 	case *actor.Stopped:
 		leaveTombstone(c) // Go code may know it still
 	case effectDone:
@@ -153,6 +154,13 @@ func (p *publisher) start(c actor.Context) {
 		relaxed: p.how.relaxed, aggregate: p.how.aggregate, aggregateBytes: l.AggregateBytes, aggregateRecords: l.AggregateRecords,
 		maxRecords: l.PendingRecords, maxBytes: l.PendingBytes,
 	})
+}
+
+// end ends an incarnation.
+func (p *publisher) end() {
+	p.fx.stop()
+	p.timers.stop()
+	p.giveUp("the publisher stopped before the record was known to be stored")
 }
 
 func (p *publisher) status() *messages.PublisherStatus {

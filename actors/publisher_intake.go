@@ -94,8 +94,10 @@ func (p *publisher) onTicket(t *Ticket) {
 		t.refuse(err)
 		return
 	}
+	if !t.taken.CompareAndSwap(false, true) {
+		return
+	}
 	f := recordFields{data: t.data, key: t.key, keyless: t.keyless, hashKey: t.hashKey}
-	t.taken = true
 	p.takeIn(reply{ticket: t, number: t.number}, &f, t.size, now)
 	p.prepareMap(now)
 	p.send(now, false)
@@ -151,8 +153,9 @@ func (p *publisher) onBatchTicket(t *batchTicket) {
 		t.refuse(err)
 		return
 	}
-	t.taken = true
-	p.takeInBatch(&batchJob{ticket: t, outcomes: t.outcomes}, t.items, now)
+	if t.taken.CompareAndSwap(false, true) {
+		p.takeInBatch(&batchJob{ticket: t, outcomes: t.outcomes}, t.items, now)
+	}
 }
 
 func (p *publisher) takeInBatch(job *batchJob, items []batchItem, now time.Time) {

@@ -30,7 +30,7 @@ type Ticket struct {
 	outlet  *Outlet
 	number  uint64
 	open    atomic.Uint64 // the number until it is answered or given up: what carries another is of an earlier use
-	taken   bool          // by the publisher, which gives its room back from then on
+	taken   atomic.Bool   // by the publisher, which gives its room back from then on; or refused
 	data    []byte        // with the header envelope
 	key     string
 	keyless bool
@@ -67,8 +67,7 @@ func (t *Ticket) settle(number uint64, outcome Outcome) {
 }
 
 func (t *Ticket) refuse(e *Error) {
-	if !t.taken {
-		t.taken = true
+	if t.taken.CompareAndSwap(false, true) {
 		t.outlet.quota.release(1, int64(t.size))
 	}
 	t.settle(t.number, Outcome{Err: e})
@@ -111,7 +110,7 @@ func (t *Ticket) Outcome() Outcome { return t.outcome }
 type batchTicket struct {
 	outlet   *Outlet
 	number   uint64
-	taken    bool
+	taken    atomic.Bool
 	items    []batchItem
 	bytes    int64
 	done     chan struct{}
@@ -132,10 +131,9 @@ var _ refusable = (*batchTicket)(nil)
 func (t *batchTicket) GetCorrelation() uint64 { return t.number }
 
 func (t *batchTicket) refuse(e *Error) {
-	if t.taken {
+	if !t.taken.CompareAndSwap(false, true) {
 		return // the publisher answers when it gives up
 	}
-	t.taken = true
 	t.outlet.quota.release(len(t.items), t.bytes)
 	t.err = e
 	close(t.done)

@@ -49,12 +49,13 @@ func answeringMailbox(system *actor.ActorSystem) actor.MailboxProducer {
 
 // RegisterHandlers implements actor.Mailbox.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.Mailbox.RegisterHandlers(&answeringInvoker{MessageInvoker: invoker, system: m.system}, dispatcher)
+	m.Mailbox.RegisterHandlers(&answeringInvoker{MessageInvoker: invoker, system: m.system, mailbox: m.Mailbox}, dispatcher)
 }
 
 type answeringInvoker struct {
 	actor.MessageInvoker
 	system  *actor.ActorSystem
+	mailbox actor.Mailbox
 	stopped atomic.Bool
 }
 
@@ -68,6 +69,7 @@ func (i *answeringInvoker) InvokeSystemMessage(message any) {
 			ref, _ := i.system.ProcessRegistry.GetLocal(ctx.Self().Id)
 			if _, alive := ref.(*actor.ActorProcess); !alive {
 				i.stopped.Store(true)
+				i.mailbox.PostSystemMessage(&actor.ResumeMailbox{}) // it is suspended if the actor was about to be restarted
 			}
 		}
 	}
