@@ -32,6 +32,7 @@ type cli struct {
 	Consume consumeCmd `cmd:"" help:"Print the records of a stream, or run a command for each."`
 	Publish publishCmd `cmd:"" help:"Publish the lines of standard input."`
 	Shards  shardsCmd  `cmd:"" help:"List the shards of a stream."`
+	Bench   benchCmd   `cmd:"" help:"Measure how fast records are published and consumed."`
 	Leases  leasesCmd  `cmd:"" help:"List the leases and checkpoints in a lease store, and the nodes that share it."`
 }
 

@@ -104,8 +104,8 @@ func (c *consumeCmd) checkStore() error {
 	if err := c.check(c.LeaseStore); err != nil {
 		return err
 	}
-	if c.Gather != nil && *c.Gather < 0 {
-		return fmt.Errorf("--gather: %v is less than no time", *c.Gather)
+	if err := notNegative("--gather", orZero(c.Gather)); err != nil {
+		return err
 	}
 	if c.LeaseStore.table != "" {
 		return nil

@@ -163,6 +163,14 @@ func positive(flag string, value *time.Duration) error {
 	return nil
 }
 
+// notNegative checks a duration that may be none.
+func notNegative(flag string, value time.Duration) error {
+	if value < 0 {
+		return fmt.Errorf("%s: %v is less than no time", flag, value)
+	}
+	return nil
+}
+
 // orZero is what value points to, or zero.
 func orZero[T any](value *T) T {
 	if value == nil {

@@ -24,6 +24,8 @@ type publishCmd struct {
 	KeyField     *string  `placeholder:"FIELD" help:"The field of the lines, which are JSON objects, that is the partition key: a string or a number."`
 	Header       []string `sep:"none" placeholder:"NAME=VALUE" help:"A header of all records; may be given several times."`
 
+	publishFlags
+
 	CreateIfMissing *int          `placeholder:"N" help:"Create the stream with N shards if it does not exist."`
 	Output          string        `enum:"text,json" default:"text" placeholder:"FORM" help:"How the summary is printed: text or json (${default})."`
 	ShutdownTimeout time.Duration `default:"30s" placeholder:"DURATION" help:"How long what was read may take at the end (${default})."`
@@ -31,7 +33,7 @@ type publishCmd struct {
 
 // Help is shown below the flags.
 func (publishCmd) Help() string {
-	return `Each line of standard input is a record, without its line break. Lines of one partition key keep their order. Lines that can't be published are named on standard error, and the exit code is 1.`
+	return `Each line of standard input is a record, without its line break. Lines of one partition key keep their order, unless --ordering is relaxed. Lines that can't be published are named on standard error, and the exit code is 1.`
 }
 
 // Validate is called by kong before anything is done.
@@ -46,7 +48,7 @@ func (p *publishCmd) Validate() error {
 		return errors.New("--key-field: it is empty")
 	}
 	_, err := headers(p.Header)
-	return firstError(err, atLeast("--create-if-missing", p.CreateIfMissing, 1), positive("--shutdown-timeout", &p.ShutdownTimeout))
+	return firstError(err, p.check(), atLeast("--create-if-missing", p.CreateIfMissing, 1), positive("--shutdown-timeout", &p.ShutdownTimeout))
 }
 
 // publishResult is what publish prints.
@@ -115,6 +117,7 @@ func (p *publishCmd) read(a *app, n *node, sender *actor.PID, sent *outstanding)
 	if err != nil {
 		return err
 	}
+	options := p.message()
 	stop := make(chan struct{})
 	defer close(stop)
 	lines := readLines(a.stdin, stop)
@@ -140,7 +143,7 @@ func (p *publishCmd) read(a *app, n *node, sender *actor.PID, sent *outstanding)
 				continue
 			}
 			n.actors.Root.RequestWithCustomSender(n.PID(), &messages.Publish{
-				Stream: string(p.Stream), Data: l.data, PartitionKey: key, Headers: common, Correlation: l.number,
+				Stream: string(p.Stream), Data: l.data, PartitionKey: key, Headers: common, Correlation: l.number, Options: options,
 			}, sender)
 		}
 	}

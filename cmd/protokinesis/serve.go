@@ -9,6 +9,9 @@ import (
 type serveCmd struct {
 	Listen string `default:"127.0.0.1:4567" placeholder:"HOST:PORT" help:"Where to listen; port 0 is any free one (${default})."`
 	Limits bool   `help:"Enforce the limits of the real service: reads, writes and calls per second."`
+
+	// EndWithStdin is for the service of a benchmark, which ends with it however that ends.
+	EndWithStdin bool `hidden:""`
 }
 
 // Help is shown below the flags.
@@ -18,6 +21,9 @@ func (serveCmd) Help() string {
 
 // Run implements the command.
 func (s *serveCmd) Run(a *app) error {
+	if s.EndWithStdin {
+		a.endWithStdin()
+	}
 	options := []kinesistest.Option{kinesistest.WithCallLog(0)}
 	if s.Limits {
 		options = append(options, kinesistest.WithLimits())
