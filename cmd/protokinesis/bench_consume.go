@@ -215,7 +215,7 @@ func (b *benchConsumeCmd) live(ctx context.Context, sys *protokinesis.System, su
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		data := binary.BigEndian.AppendUint64(make([]byte, 0, max(b.RecordSize, 8)), uint64(time.Now().UnixNano())) //nolint:gosec // after 1970
+		data := binary.BigEndian.AppendUint64(make([]byte, 0, max(b.RecordSize, 8)), uint64(time.Now().UnixNano()))
 		r := protokinesis.Record{Stream: string(stream), PartitionKey: benchKey(i % b.Keys), Data: data[:max(b.RecordSize, 8)]}
 		sent = append(sent, p.PublishAsync(ctx, r))
 	}

@@ -92,11 +92,11 @@ func part(n, among, number int) int { return (n + among - 1 - number) / among }
 
 // benchSender publishes records one after the other, and waits for the oldest when too many are unanswered.
 type benchSender struct {
-	publisher                             *protokinesis.Publisher
-	record                                protokinesis.Record
-	keys, firstKey, everyKey              int
-	records, outstanding, sampleEvery     int
-	published, failed, duplicates, sample int
+	publisher                         *protokinesis.Publisher
+	record                            protokinesis.Record
+	keys, firstKey, everyKey          int
+	records, outstanding, sampleEvery int
+	published, failed, duplicates     int
 
 	mu      sync.Mutex
 	took    []time.Duration
