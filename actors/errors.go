@@ -212,6 +212,6 @@ func readError(stream, shard, doing string, err error) *Error {
 func leaseError(key leasestore.Key, stream, doing string, err error) *Error {
 	return &Error{
 		Kind: messages.ErrorKind_ERROR_KIND_LEASE, Stream: stream, Shard: key.Shard, Text: doing, Cause: err,
-		Advice: "check the lease store; the reader goes on trying",
+		Advice: "check the lease store",
 	}
 }
