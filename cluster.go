@@ -27,8 +27,9 @@ type membership struct{ cluster *cluster.Cluster }
 // System implements actors.Cluster.
 func (m membership) System() *actor.ActorSystem { return m.cluster.ActorSystem }
 
-// Follow implements actors.Cluster.
+// Follow implements actors.Cluster. The members of now are told first, and not after the subscription: they could overtake what is newer.
 func (m membership) Follow(tell func(actors.Topology)) (stop func()) {
+	tell(actors.Topology{Members: members(m.cluster.MemberList.Members().Members())})
 	events := m.cluster.ActorSystem.EventStream
 	subscription := events.Subscribe(func(event any) {
 		if t, ok := event.(*cluster.ClusterTopology); ok {
