@@ -343,7 +343,7 @@ func (r *reader) onLeaseFailure(c actor.Context, m leaseWritten) {
 		return
 	case k.release && time.Now().After(k.trustedUntil):
 		r.log().Warn("lease not released: it runs out by itself")
-		r.stopSelf(c, readerEnded{reason: endReleased, unfinished: "the lease of " + r.shard.id + " could not be released: " + m.err.Error()})
+		r.stopSelf(c, readerEnded{reason: endReleased, unfinished: "the lease of " + r.shard.id + " could not be released: " + shortened(m.err.Error())})
 		return
 	case k.failures == tellAfter:
 		r.tell(c, e)

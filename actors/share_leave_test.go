@@ -81,7 +81,7 @@ func TestANodeThatLeavesSoonPassesOverTheDead(t *testing.T) {
 		cr.balanced()
 		began := time.Now()
 		cr.leave("c")
-		require.Empty(cr.t, cr.held(), "%v", cr.history(""))
+		require.Empty(cr.t, cr.held())
 		cr.pass(3 * time.Second)
 		require.Less(cr.t, cr.gap(began), 2*time.Second)
 		cr.calm()
