@@ -33,13 +33,17 @@ func (s *shardInfo) name(to string) {
 // heirPatience is how many RenewEverys an heir may be without a sign of life since it was named. It gives one in each.
 const heirPatience = 4.0 / 3
 
+func (co *coordinator) heirPatience() time.Duration {
+	return time.Duration(heirPatience * float64(co.cfg.Timings.RenewEvery))
+}
+
 // checkHeir looks after the heir of a shard. It follows a look.
 func (co *coordinator) checkHeir(s *shardInfo, now time.Time) {
 	switch h := s.heir; {
 	case h.id == "":
 	case s.reader == nil && (s.lease.Owner != h.id || s.lease.Counter != h.counter):
 		s.heir = heir{} // it has the shard, or somebody else has
-	case now.Sub(h.named) >= time.Duration(heirPatience*float64(co.cfg.Timings.RenewEvery)) && co.shares.roster.isSilentSince(h.id, h.named):
+	case now.Sub(h.named) >= co.heirPatience() && co.shares.roster.isSilentSince(h.id, h.named):
 		co.shares.roster.lapses(h.id)
 	}
 }

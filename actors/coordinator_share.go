@@ -317,6 +317,8 @@ func (co *coordinator) onLastLook(c actor.Context, m lastLook) {
 	} else {
 		co.learnLeases(m.view.Leases, m.begun, m.seenAt) // who has how many by now
 		co.shares.roster.observe(m.view.Members, m.view.Planner, m.seenAt)
+		// A node that has not been here for a ttl takes those for alive that were dead before it came, and will not be here to take back what it hands them.
+		co.shares.roster.lapseSilent(m.seenAt.Add(-co.heirPatience()))
 	}
 	if !co.closing.draining {
 		co.drainReaders(c, m.timeout)

@@ -73,10 +73,13 @@ const maxCauseText = 4 << 10
 
 func shortened(text string) string {
 	if len(text) <= maxCauseText {
-		return text
+		return sendable(text)
 	}
 	return strings.ToValidUTF8(text[:maxCauseText], "") + " …"
 }
+
+// sendable is a text that a message may have: one with other bytes than UTF-8 can't be sent to another node.
+func sendable(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
@@ -125,12 +128,12 @@ func kindText(k messages.ErrorKind) string {
 // Message is the error as it is sent.
 func (e *Error) Message(correlation uint64) *messages.Error {
 	m := &messages.Error{
-		Kind: e.Kind, Stream: e.Stream, ShardId: e.Shard, Field: e.Field, Text: e.Text, Advice: e.Advice,
+		Kind: e.Kind, Stream: e.Stream, ShardId: e.Shard, Field: e.Field, Text: sendable(e.Text), Advice: e.Advice,
 		OutcomeUnknown: e.OutcomeUnknown, Correlation: correlation,
 	}
 	if e.Cause != nil {
 		m.Cause = shortened(e.Cause.Error())
-		m.AwsCode = awsCode(e.Cause)
+		m.AwsCode = sendable(awsCode(e.Cause))
 	}
 	return m
 }
@@ -212,6 +215,6 @@ func readError(stream, shard, doing string, err error) *Error {
 func leaseError(key leasestore.Key, stream, doing string, err error) *Error {
 	return &Error{
 		Kind: messages.ErrorKind_ERROR_KIND_LEASE, Stream: stream, Shard: key.Shard, Text: doing, Cause: err,
-		Advice: "check the lease store; the reader goes on trying",
+		Advice: "check the lease store",
 	}
 }

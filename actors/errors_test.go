@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
@@ -170,6 +171,19 @@ func TestErrorMessageRoundTrip(t *testing.T) {
 		require.Equal(t, code, back.Message(0).GetAwsCode(), "the code travels on")
 		require.Equal(t, classify(e), classify(back), "and with it what to do")
 	})
+}
+
+// What others put into their errors may be any bytes; a message that has such can't be sent to another node, and whoever asked would wait in vain.
+func TestErrorsOfAnyBytesCanBeSent(t *testing.T) {
+	for _, cause := range []error{
+		errors.New("garbage: \xff\xfe"), errors.New(strings.Repeat("ä", maxCauseText)), errors.New(strings.Repeat("x", maxCauseText) + "\xff"),
+		&smithy.GenericAPIError{Code: "Code\xff", Message: "\xff"},
+	} {
+		m := leaseError(leasestore.Key{Shard: "shard"}, "stream", "it is written: "+cause.Error(), cause).Message(3)
+		wire, err := proto.Marshal(m)
+		require.NoError(t, err)
+		require.NoError(t, proto.Unmarshal(wire, &messages.Error{}))
+	}
 }
 
 func TestReceivedErrorHasTheServicesCode(t *testing.T) {

@@ -330,7 +330,7 @@ func (r *reader) onLeaseFailure(c actor.Context, m leaseWritten) {
 	}
 	k.failures++
 	r.log().Warn("lease store", slog.String("write", m.op.String()), slog.Int("failures", k.failures), slog.Any("error", m.err))
-	e := leaseError(k.lease.Key, r.how.stream.spelling, "the lease could not be written ("+m.op.String()+")", m.err)
+	e := r.leaseTrouble("the lease could not be written ("+m.op.String()+")", m.err)
 	switch {
 	case m.op == opAcquire && r.drain.draining:
 		r.stopSelf(c, readerEnded{reason: endReleased})
@@ -343,12 +343,19 @@ func (r *reader) onLeaseFailure(c actor.Context, m leaseWritten) {
 		return
 	case k.release && time.Now().After(k.trustedUntil):
 		r.log().Warn("lease not released: it runs out by itself")
-		r.stopSelf(c, readerEnded{reason: endReleased, unfinished: "the lease of " + r.shard.id + " could not be released: " + m.err.Error()})
+		r.stopSelf(c, readerEnded{reason: endReleased, unfinished: "the lease of " + r.shard.id + " could not be released: " + shortened(m.err.Error())})
 		return
 	case k.failures == tellAfter:
 		r.tell(c, e)
 	}
 	r.timers.set(timerLeaseRetry, jitter(backoff(leaseRetryFirst, leaseRetryMax, k.failures)))
+}
+
+// leaseTrouble is a failure of the store that ends nothing.
+func (r *reader) leaseTrouble(doing string, err error) *Error {
+	e := leaseError(r.lease.lease.Key, r.how.stream.spelling, doing, err)
+	e.Advice += "; the reader goes on trying"
+	return e
 }
 
 // trusted reports whether the lease may be acted on.
@@ -360,7 +367,7 @@ func (r *reader) trusted() bool {
 func (r *reader) onTrustEnded(c actor.Context) {
 	if r.lease.held && r.state == stateReading && !r.trusted() {
 		r.log().Warn("lease not renewed within its ttl: delivering nothing until it is")
-		r.tell(c, leaseError(r.lease.lease.Key, r.how.stream.spelling, "the lease could not be renewed within its ttl; deliveries pause", nil))
+		r.tell(c, r.leaseTrouble("the lease could not be renewed within its ttl; deliveries pause", nil))
 		r.transition(statePaused, r.paused)
 	}
 }

@@ -83,6 +83,15 @@ func (r *roster) isSilentSince(id string, then time.Time) bool {
 	return slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && m.Period == 0 && !r.seen[id].since.After(then) })
 }
 
+// lapseSilent takes for dead who of ours has shown no sign of life since then, as the look of now says.
+func (r *roster) lapseSilent(then time.Time) {
+	for _, m := range r.members {
+		if r.isSilentSince(m.ID, then) {
+			r.lapses(m.ID)
+		}
+	}
+}
+
 // sharing are the members that take shards of the stream, in order of their ids.
 func (r *roster) sharing(stream leasestore.StreamID, now time.Time) []leasestore.Member {
 	var all []leasestore.Member

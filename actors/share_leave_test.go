@@ -69,6 +69,25 @@ func TestNodesLeaveTogether(t *testing.T) {
 	}
 }
 
+// A node that ends before it can know that another has been dead for long hands it nothing: that one has shown no sign of life in all the time.
+func TestANodeThatLeavesSoonPassesOverTheDead(t *testing.T) {
+	inCrew(t, 4, func(cr *crew) {
+		cr.join("a", "b")
+		cr.pass(4 * time.Second)
+		cr.kill("b")
+		cr.pass(30 * time.Second)
+		cr.join("c")
+		cr.pass(7 * time.Second)
+		cr.balanced()
+		began := time.Now()
+		cr.leave("c")
+		require.Empty(cr.t, cr.held())
+		cr.pass(3 * time.Second)
+		require.Less(cr.t, cr.gap(began), 2*time.Second)
+		cr.calm()
+	})
+}
+
 // A node leaves while another is about to hand it shards, with records in flight. With hints they go elsewhere at once; without, they
 // are handed to a node that is gone, and taken back.
 func TestANodeLeavesThatIsBeingHandedShards(t *testing.T) {

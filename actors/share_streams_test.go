@@ -161,6 +161,7 @@ func TestSubscribeOfANodeThatCannotBeAMember(t *testing.T) {
 		e := probe.Fish(cr.me, func(*messages.Error) bool { return true })
 		require.Equal(cr.t, messages.ErrorKind_ERROR_KIND_LEASE, e.GetKind())
 		require.Contains(cr.t, e.String(), testStream)
+		require.Equal(cr.t, "check the lease store", e.GetAdvice(), "nobody goes on trying")
 		tap.onCall(nil)
 		time.Sleep(5 * time.Second)
 		n.subscribe(horizon)

@@ -11,7 +11,7 @@ import (
 type Cluster interface {
 	// System is the cluster's actor system.
 	System() *actor.ActorSystem
-	// Follow calls tell with every topology from now on, until stop is called; tell returns at once.
+	// Follow calls tell with the topology of now and with every one from now on, until stop is called; tell returns at once.
 	Follow(tell func(Topology)) (stop func())
 }
 

@@ -466,7 +466,8 @@ type Status struct {
 	Publishers []*PublisherStatus `protobuf:"bytes,4,rep,name=publishers,proto3" json:"publishers,omitempty"`
 	// The correlation of the request.
 	Correlation uint64 `protobuf:"varint,5,opt,name=correlation,proto3" json:"correlation,omitempty"`
-	// The nodes of the application, ordered by owner id; empty unless asked for.
+	// The nodes of the application, ordered by owner id; empty unless asked for. One that died is among them until another has missed it for
+	// ten times the lease ttl.
 	Nodes         []*NodeStatus `protobuf:"bytes,6,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -12,6 +12,7 @@
 //	anyone      PublishBatch                   broker        PublishedBatch | Error
 //	reader      Delivery, DeliveryBatch        subscriber    Settle (what their Ack, Drop, Retry, RetryAfter return)
 //	sub.,reader SubscriptionError              subscriber    –
+//	broker      Hint                           other brokers –
 //
 // sub. is a subscription's coordinator, whose PID is in Subscribed. Every request is answered exactly once, in every state
 // of the broker: one that is not connected answers Error with ERROR_KIND_NOT_CONNECTED. What has a correlation carries that of its request.

@@ -62,7 +62,7 @@ func WithKeepalive(after, timeout time.Duration) Option {
 }
 
 // WithTLS encrypts: server is for connections to this node, client for those it makes. All nodes must have it, or none. For mutual TLS set
-// ClientAuth in server; [WithMutualTLS] does that.
+// ClientAuth and ClientCAs in server; [WithMutualTLS] does that.
 func WithTLS(server, client *tls.Config) Option {
 	return func(s *settings) { s.server, s.client = server, client }
 }
@@ -76,7 +76,8 @@ func WithRemoteOptions(options ...remote.ConfigOption) Option {
 }
 
 // Configure is the configuration of a node that listens on host and port; port 0 is any that is free. It panics if other nodes could not
-// reach the node by the address they would be told: when host means all interfaces and there is no [WithAdvertisedHost].
+// reach the node by the address they would be told: when host means all interfaces and there is no [WithAdvertisedHost]; and if TLS is given for one
+// side only.
 func Configure(host string, port int, options ...Option) *remote.Config {
 	s := settings{
 		maxMessage: DefaultMaxMessageSize, keepalive: defaultKeepalive, keepaliveTimeout: defaultKeepaliveTimeout,

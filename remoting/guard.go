@@ -70,9 +70,10 @@ func (s *guardedStream) RecvMsg(m any) error {
 	return nil
 }
 
-// SendMsg implements grpc.ServerStream. The answer to a connect request tells who this node is.
+// SendMsg implements grpc.ServerStream. The answer to a connect request tells who this node is; only that comes from the goroutine that takes messages in.
 func (s *guardedStream) SendMsg(m any) error {
-	if message, ok := m.(*remote.RemoteMessage); ok && s.peer != "" && message.GetConnectResponse().GetMemberId() == s.peer {
+	message, ok := m.(*remote.RemoteMessage)
+	if response := message.GetConnectResponse(); ok && response != nil && s.peer != "" && response.GetMemberId() == s.peer {
 		s.myself = true
 		return s.refuseMyself()
 	}

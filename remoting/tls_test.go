@@ -52,6 +52,11 @@ func TestTLSIsForBothSides(t *testing.T) {
 	assert.Panics(t, func() { remoting.Configure("127.0.0.1", 0, remoting.WithTLS(nil, &tls.Config{})) })
 }
 
+// Without authorities whoever has a certificate that this machine trusts, such as any web site's, would be a node.
+func TestMutualTLSNeedsAuthorities(t *testing.T) {
+	assert.Panics(t, func() { remoting.Configure("127.0.0.1", 0, remoting.WithMutualTLS(tls.Certificate{}, nil)) })
+}
+
 // authority issues certificates.
 type authority struct {
 	certificate *x509.Certificate

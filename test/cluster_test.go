@@ -94,6 +94,34 @@ func TestTheClustersOwnTopology(t *testing.T) {
 	assert.Equal(t, before, actors.EventStream.Length())
 }
 
+// TestAMemberOfBeforeConnect: a node that has joined its cluster before it connects is noticed when it is out, also by the first thing that is heard of the
+// cluster after that, and if its provider gives members ids of its own.
+func TestAMemberOfBeforeConnect(t *testing.T) {
+	t.Parallel()
+	s := embeddedService(t)
+	actors := probe.NewSystem(t)
+	actors.ProcessRegistry.Address = "a:1" // as if remote had been started
+	config := cluster.Configure("test", nil, nil, remoting.Configure("127.0.0.1", 0))
+	c := cluster.New(actors, config)
+	c.Remote = remote.NewRemote(actors, config.RemoteConfig)
+	me, other := &cluster.Member{Id: "own", Host: "a", Port: 1}, &cluster.Member{Id: "other", Host: "b", Port: 2}
+	c.MemberList.UpdateClusterTopology(cluster.Members{me, other})
+	n := &node{actors: actors}
+	n.System = protokinesis.New(actors, protokinesis.WithAWSConfig(s.config), protokinesis.WithTimings(s.timings()), protokinesis.WithCluster(c))
+	t.Cleanup(n.end)
+	require.NoError(t, n.Connect(t.Context()))
+	stream := s.newStream(t, 1)
+	sub, err := n.Subscribe(t.Context(), protokinesis.Stream(stream), protokinesis.HandlerFunc(newRecorder().handle))
+	require.NoError(t, err)
+	c.MemberList.UpdateClusterTopology(cluster.Members{other})
+	select {
+	case <-sub.Done():
+	case <-time.After(patience):
+		require.FailNow(t, "the node goes on")
+	}
+	require.ErrorIs(t, sub.Err(), protokinesis.ErrNotConnected)
+}
+
 // memberFleet is all members that there ever were.
 type memberFleet struct {
 	t       *testing.T

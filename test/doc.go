@@ -1,5 +1,6 @@
 // Package test has the system tests: the library through its public API over HTTP, against the embedded Kinesis and two emulators that others wrote. The
-// embedded service is in kinesistest, the probe for actors in probe, the emulators in emulators, and the checker of the long random run in soak.
+// embedded service is in kinesistest, the probe for actors in probe, the emulators in emulators, the checker of the long random run in soak, and
+// that of failovers, with their figures, in failover.
 //
 // # Reports
 //
@@ -15,7 +16,7 @@
 //	    actors: TestIdleShardMovesOn
 //	    test: TestIdleShardMovesOnWithFanOut
 //	R4  Children are read beside their parent, and a key's records come out of order.
-//	    actors: TestALostPageDoesNotFreeChildrenOfAParentReadElsewhere TestAnyHistory TestChildrenWaitForTheParentAndStartAtOnce TestRecordsOfAKeyStayInOrderAcrossASplit TestReshardsOnSeveralNodes
+//	    actors: TestALostPageDoesNotFreeChildrenOfAParentReadElsewhere TestAnyHistory TestAnyHistoryOfAFleet TestChildrenWaitForTheParentAndStartAtOnce TestRecordsOfAKeyStayInOrderAcrossASplit TestReshardsOnSeveralNodes
 //	R5  A closed parent is skipped at the start though its records are retained.
 //	    actors: TestAnyHistory TestClosedParentIsReadFirst TestShardsClosedBeforeTheTipAreOutOfScope
 //	R6  Children wait for a parent that has passed the retention.
@@ -80,12 +81,12 @@
 //	    leasestore: TestTakeoverWithinTTLAndOneScan
 //	    test: TestFailover
 //	L7  A node that stops in order leaves its shards unread until its leases expire.
-//	    actors: TestADeadNodesShardsAreReadAgainInTime TestANodeDiesAtAShardsEnd TestNodesJoinAndLeave
+//	    actors: TestADeadNodesShardsAreReadAgainInTime TestANodeDiesAtAShardsEnd TestAnyHistoryOfAFleet TestNodesJoinAndLeave
 //	    test: TestFailover
 //	L8  A handover is asked for before the shard has been opened.
 //	    actors: TestAShardIsHandedOverBeforeItIsOpen
 //	L9  A shard is taken from a live node, and what was in flight comes twice.
-//	    actors: TestASlowHandlerIsWaitedFor TestNodesJoinAndLeave TestRecordsInFlightThatNeverSettle TestWhatWaitsBehindItsKeyIsDeliveredBeforeAHandover
+//	    actors: TestASlowHandlerIsWaitedFor TestAnyHistoryOfAFleet TestNodesJoinAndLeave TestRecordsInFlightThatNeverSettle TestWhatWaitsBehindItsKeyIsDeliveredBeforeAHandover
 //	    test: TestFailover
 //	L10  One node takes many shards at once, on stale counters.
 //	    actors: TestAssignEveryInterleaving
@@ -100,7 +101,7 @@
 //	L14  Two nodes start the same new shard.
 //	    actors: TestAssignEveryInterleaving
 //	L15  Shards of one id in two streams.
-//	    actors: TestShardsOfOneIDInTwoStreams
+//	    actors: TestShardsOfOneIDInTwoStreams TestStreamsAreSharedIndependently
 //	L16  A release that is refused is tried for ever.
 //	    actors: TestEachWriteOfAHandoverGoesWrong
 //	L17  The row of a lease is deleted while its shard is read.
@@ -111,7 +112,7 @@
 //	L19  Rows of finished shards are kept for ever.
 //	    actors: TestFirstTenThatAreNotProvenDoNotHoldUpTheRest TestLeasesOfTrimmedShardsAreRemoved TestRetirable
 //	L20  A node that stood still goes on when another has its shard.
-//	    actors: TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins TestAZombieDeliversAndWritesNothing TestAZombieInAHandover TestFencedReaderStopsWithoutCheckpoint
+//	    actors: TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins TestAZombieDeliversAndWritesNothing TestAZombieInAHandover TestAnyHistoryOfAFleet TestFencedReaderStopsWithoutCheckpoint
 //	    test: TestFailover
 //	C1  Settlements out of order move the checkpoint too far, or back.
 //	    actors: TestCheckpointIsTheWatermark TestCrashAfterSettlementsOutOfOrder TestWatermarkIsTheSettledPrefix

@@ -38,7 +38,7 @@ const (
 func (demoCmd) Help() string {
 	return `One shard is split and two are merged on the way.
 
-With --nodes it is told who reads which shards, whenever that changes. One node, that with the most shards, leaves in order when half of the records are published, and another joins then; or, with --kill, one ends as a process that is killed: what it had handled since its last checkpoint comes again then. The result tells how often a shard moved to another node (moves), by how many shards the nodes differ at the end (balanced), and how long it took until the last shard of the node that left was read again (handover_seconds, failover_seconds).
+With --nodes it is told who reads which shards, whenever that changes. One node, that with the most shards, leaves in order when half of the records are published, and another joins then; or, with --kill, one ends as a process that is killed: what it had handled since its last checkpoint (handled_since_checkpoint) comes again then. The result tells how often a shard moved to another node (moves), by how many shards the nodes differ at the end (balanced), and how long it took until the last shard of the node that left was read again (handover_seconds, failover_seconds).
 
 With --chaos calls are throttled, fail, break off, or find their iterators expired, and the consumer is killed twice; what it had handled since its last checkpoint comes again then.
 

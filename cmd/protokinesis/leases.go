@@ -24,7 +24,7 @@ type leasesCmd struct {
 
 // Help is shown below the flags.
 func (leasesCmd) Help() string {
-	return "Nothing is changed. A lease that is being handed over is shown with both nodes, OWNER → NEXT. The age is the time since a lease was last written, by its writer's clock; files do not keep it. In a file an owner is listed when a consumer ended without releasing its leases, by a crash; while a consumer has the file open it can't be read."
+	return "Nothing is changed. A lease that is being handed over is shown with both nodes, OWNER → NEXT. The age is the time since a lease was last written, by its writer's clock; files do not keep it. A node that died is listed until another has missed it for ten times --lease-ttl. In a file an owner is listed when a consumer ended without releasing its leases, by a crash; while a consumer has the file open it can't be read."
 }
 
 // Validate is called by kong before anything is done.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/protokinesis/protokinesis/remoting"
 )
@@ -69,7 +71,7 @@ func hangUp(r *remote.Remote, log *mutable) {
 	}
 }
 
-// mutable is a log that can be ended.
+// mutable is the log of an actor system. It can be ended.
 type mutable struct{ muted atomic.Bool }
 
 func (m *mutable) logger(log *slog.Logger) *slog.Logger {
@@ -84,6 +86,20 @@ type mutableHandler struct {
 // Enabled implements slog.Handler.
 func (h mutableHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return !h.of.muted.Load() && h.Handler.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler. A connection that this node has closed itself, as the other one has ended in order, is no error.
+func (h mutableHandler) Handle(ctx context.Context, r slog.Record) error {
+	closed := false
+	r.Attrs(func(a slog.Attr) bool {
+		err, _ := a.Value.Any().(error)
+		closed = closed || status.Code(err) == codes.Canceled
+		return !closed
+	})
+	if closed {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
