@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/protokinesis/protokinesis/internal/kpl"
 )
 
 // outbox is what a publisher has accepted and not settled: pure state.
@@ -490,6 +492,16 @@ func (o *outbox) refuses(key, hashKey string) *shardLane {
 		return l
 	}
 	return nil
+}
+
+// shut reports whether a record of this hash key would go into a slow lane that is full.
+func (o *outbox) shut(hash kpl.Hash) bool {
+	if o.shards == nil {
+		return false
+	}
+	s, known := o.shards.find(hash)
+	l := o.lanes[s.id]
+	return known && l != nil && l.slow && (l.full.Load() || o.crowded.Load())
 }
 
 // evict removes the youngest waiting records of slow lanes that hold more than their part, to make room for so many others and some more. If all

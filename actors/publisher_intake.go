@@ -63,7 +63,7 @@ func (p *publisher) makeRoom(now time.Time) {
 	if p.out.slowCount == 0 {
 		return
 	}
-	if records, bytes := p.quota.wanted(); records > 0 {
+	if records, bytes := p.quota.wanted(p.out.shut); records > 0 {
 		p.evict(records, bytes, now)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,7 +46,12 @@ type storm struct {
 	calls   int
 	entries int
 	kinds   map[string]int
+
+	overloaded atomic.Int64 // given back, as a shard was throttled and others needed the room
 }
+
+// pendingRecords is how many records a stream's publishers hold by default.
+const pendingRecords = 10_000
 
 const poison = "poison"
 
@@ -253,6 +259,9 @@ func stormRun(t *testing.T, x *storm, p *protokinesis.Publisher) []published.Tol
 					var e *protokinesis.Error
 					assert.ErrorAs(t, err, &e)
 					to.Unknown = e != nil && e.OutcomeUnknown
+					if errors.Is(err, protokinesis.ErrOverloaded) && !bytes.Contains(to.Data, []byte(poison)) {
+						x.overloaded.Add(1)
+					}
 				}
 			}
 		})
@@ -297,7 +306,8 @@ func stormTest(t *testing.T, seed uint64, ordered bool, options []protokinesis.P
 	n.shutdown(t)
 
 	r := published.Check(storedIn(s.server, x.stream), rangesOf(s.server, x.stream), told, ordered)
-	t.Logf("seed %d: %+v in %v; %d requests with %d entries: %v", seed, *r, time.Since(begun), x.calls, x.entries, x.kinds)
+	overloaded := int(x.overloaded.Load())
+	t.Logf("seed %d: %+v (%d overloaded) in %v; %d requests with %d entries: %v", seed, *r, overloaded, time.Since(begun), x.calls, x.entries, x.kinds)
 	require.Empty(t, r.Faults)
 	poisonous := 0
 	for i := range told {
@@ -307,7 +317,8 @@ func stormTest(t *testing.T, seed uint64, ordered bool, options []protokinesis.P
 		}
 	}
 	require.Positive(t, poisonous)
-	require.Equal(t, poisonous, r.Failed+r.Unknown, "all but these are stored")
+	require.Equal(t, poisonous+overloaded, r.Failed+r.Unknown, "all but these are stored")
+	require.True(t, overloaded == 0 || len(told) > pendingRecords, "there is room for all")
 }
 
 // storedIn is what a stream has, in the order in which it was stored: children come after their parents.
