@@ -276,7 +276,7 @@ func TestPublishWithoutAShardMap(t *testing.T) {
 	}, putsThrough(throttle.put))
 }
 
-// What waits longer than its deadline is told then, whyever it waits, and what the last failure was.
+// P10, P14: what waits longer than its deadline is told then, whyever it waits, and what the last failure was.
 func TestDeadlinesAreKept(t *testing.T) {
 	throttle := &throttledShard{shards: shardsOf(0, 4)}
 	throttle.on.Store(true)

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 	"github.com/aws/smithy-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/protokinesis/protokinesis/internal/kpl"
 	"github.com/protokinesis/protokinesis/messages"
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/probe"
@@ -146,4 +148,63 @@ func TestBatchWithAMissingRecord(t *testing.T) {
 		require.Equal(w.t, messages.ErrorKind_ERROR_KIND_INVALID, results[1].GetError().GetKind())
 		require.NotNil(w.t, results[2].GetPublished())
 	})
+}
+
+// P13: an answer that is not of as many entries as were sent says nothing of any of them, and a code that nobody knows says nothing of its entry.
+func TestAnswersToPutRecordsThatMakeNoSense(t *testing.T) {
+	for name, spoil := range map[string]func(out *kinesis.PutRecordsOutput){
+		"an entry too few":  func(out *kinesis.PutRecordsOutput) { out.Records = out.Records[1:] },
+		"an entry too many": func(out *kinesis.PutRecordsOutput) { out.Records = append(out.Records, out.Records[0]) },
+		"none":              func(out *kinesis.PutRecordsOutput) { out.Records = nil },
+		"an unknown code": func(out *kinesis.PutRecordsOutput) {
+			for i := range out.Records {
+				out.Records[i] = types.PutRecordsResultEntry{ErrorCode: new("SomethingNew")}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int32
+			inBubble(t, 1, func(w *world) {
+				w.connect()
+				begun := time.Now()
+				outcomes, err := w.outletOf(nil).PublishBatch(context.Background(), []Item{{Key: "a", Data: []byte("1")}, {Key: "b", Data: []byte("2")}})
+				require.NoError(w.t, err)
+				at := make(map[string]string)
+				for _, r := range w.service.Records(testStream) {
+					at[r.PartitionKey] = r.SequenceNumber
+				}
+				for i, key := range []string{"a", "b"} {
+					require.Nil(w.t, outcomes[i].Err)
+					require.Equal(w.t, at[key], outcomes[i].Sequence, "as the last answer says")
+					require.Equal(w.t, name != "an unknown code", outcomes[i].PossibleDuplicate)
+				}
+				require.Less(w.t, time.Since(begun), 5*time.Second)
+				require.LessOrEqual(w.t, calls.Load(), int32(8))
+			}, putsThrough(func(_ context.Context, in *kinesis.PutRecordsInput, real putCall) (*kinesis.PutRecordsOutput, error) {
+				out, err := real(in)
+				if calls.Add(1) <= 4 && err == nil {
+					spoil(out)
+				}
+				return out, err
+			}))
+		})
+	}
+}
+
+// P12: records without a key are spread evenly.
+func TestRandomKeysAreSpreadEvenly(t *testing.T) {
+	const shards, records = 16, 10_000
+	m := shardsOf(0, shards)
+	counts := make(map[string]float64)
+	for range records {
+		s, known := m.find(kpl.UserRecord{PartitionKey: randomKey()}.Hash())
+		require.True(t, known)
+		counts[s.id]++
+	}
+	chi := 0.0
+	for i := range shards {
+		d := counts[shardName(i)] - records/shards
+		chi += d * d / (records / shards)
+	}
+	require.Less(t, chi, 60.0, "once in a million times by chance")
 }

@@ -1,5 +1,6 @@
 // Package test has the system tests: the library through its public API over HTTP, against the embedded Kinesis and two emulators that others wrote. The
-// embedded service is in kinesistest, the probe for actors in probe, the emulators in emulators, and the checker of the long random run in soak.
+// embedded service is in kinesistest, the probe for actors in probe, the emulators in emulators, the checker of the long random run in soak,
+// and that of what a publisher said in published.
 //
 // # Reports
 //
@@ -15,7 +16,7 @@
 //	    actors: TestIdleShardMovesOn
 //	    test: TestIdleShardMovesOnWithFanOut
 //	R4  Children are read beside their parent, and a key's records come out of order.
-//	    actors: TestALostPageDoesNotFreeChildrenOfAParentReadElsewhere TestAnyHistory TestChildrenWaitForTheParentAndStartAtOnce TestRecordsOfAKeyStayInOrderAcrossASplit TestReshardsOnSeveralNodes
+//	    actors: TestALostPageDoesNotFreeChildrenOfAParentReadElsewhere TestAnyHistory TestAnyHistoryOfAFleet TestChildrenWaitForTheParentAndStartAtOnce TestRecordsOfAKeyStayInOrderAcrossASplit TestReshardsOnSeveralNodes
 //	R5  A closed parent is skipped at the start though its records are retained.
 //	    actors: TestAnyHistory TestClosedParentIsReadFirst TestShardsClosedBeforeTheTipAreOutOfScope
 //	R6  Children wait for a parent that has passed the retention.
@@ -80,12 +81,12 @@
 //	    leasestore: TestTakeoverWithinTTLAndOneScan
 //	    test: TestFailover
 //	L7  A node that stops in order leaves its shards unread until its leases expire.
-//	    actors: TestADeadNodesShardsAreReadAgainInTime TestANodeDiesAtAShardsEnd TestNodesJoinAndLeave
+//	    actors: TestADeadNodesShardsAreReadAgainInTime TestANodeDiesAtAShardsEnd TestAnyHistoryOfAFleet TestNodesJoinAndLeave
 //	    test: TestFailover
 //	L8  A handover is asked for before the shard has been opened.
 //	    actors: TestAShardIsHandedOverBeforeItIsOpen
 //	L9  A shard is taken from a live node, and what was in flight comes twice.
-//	    actors: TestASlowHandlerIsWaitedFor TestNodesJoinAndLeave TestRecordsInFlightThatNeverSettle TestWhatWaitsBehindItsKeyIsDeliveredBeforeAHandover
+//	    actors: TestASlowHandlerIsWaitedFor TestAnyHistoryOfAFleet TestNodesJoinAndLeave TestRecordsInFlightThatNeverSettle TestWhatWaitsBehindItsKeyIsDeliveredBeforeAHandover
 //	    test: TestFailover
 //	L10  One node takes many shards at once, on stale counters.
 //	    actors: TestAssignEveryInterleaving
@@ -100,7 +101,7 @@
 //	L14  Two nodes start the same new shard.
 //	    actors: TestAssignEveryInterleaving
 //	L15  Shards of one id in two streams.
-//	    actors: TestShardsOfOneIDInTwoStreams
+//	    actors: TestShardsOfOneIDInTwoStreams TestStreamsAreSharedIndependently
 //	L16  A release that is refused is tried for ever.
 //	    actors: TestEachWriteOfAHandoverGoesWrong
 //	L17  The row of a lease is deleted while its shard is read.
@@ -111,7 +112,7 @@
 //	L19  Rows of finished shards are kept for ever.
 //	    actors: TestFirstTenThatAreNotProvenDoNotHoldUpTheRest TestLeasesOfTrimmedShardsAreRemoved TestRetirable
 //	L20  A node that stood still goes on when another has its shard.
-//	    actors: TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins TestAZombieDeliversAndWritesNothing TestAZombieInAHandover TestFencedReaderStopsWithoutCheckpoint
+//	    actors: TestANodeCutOffFromTheStoreStopsBeforeAnotherBegins TestAZombieDeliversAndWritesNothing TestAZombieInAHandover TestAnyHistoryOfAFleet TestFencedReaderStopsWithoutCheckpoint
 //	    test: TestFailover
 //	C1  Settlements out of order move the checkpoint too far, or back.
 //	    actors: TestCheckpointIsTheWatermark TestCrashAfterSettlementsOutOfOrder TestWatermarkIsTheSettledPrefix
@@ -216,25 +217,58 @@
 //	E1  A subscription to a shard ends after five minutes.
 //	    test: TestEnhancedFanOut
 //	K1  A user record whose hash key lies outside the shard.
-//	    actors: TestShardStopsBeforeAStray TestStrayUserRecords TestStraysAreDropped
+//	    actors: TestAggregatedRecordsOfAWrongShardAreSentAgain TestShardStopsBeforeAStray TestStrayUserRecords TestStraysAreDropped
 //	K2  An aggregated record with a wrong checksum.
 //	    actors: TestWhatOnlyLooksAggregatedIsPlain
 //	    internal/kpl: TestWhatIsNoAggregateIsPlain
 //	K3  Plain data that begins like an aggregated record.
 //	    actors: TestWhatOnlyLooksAggregatedIsPlain
 //	    internal/kpl: TestWhatIsNoAggregateIsPlain
+//	K4  An aggregated record that failed is made anew with others, in another order.
+//	    actors: TestPublishUnderFaults
+//	K5  The size of an aggregated record is misjudged.
+//	    internal/kpl: TestBuilderSizeIsExact TestDeaggregatorReadsWhatIsBuilt
 //	K6  An explicit hash key that is none.
 //	    internal/kpl: TestHashOfAUserRecord
+//	K7  The shard map is old after a reshard, and is listed anew in a storm.
+//	    actors: TestAggregatedRecordsOfAWrongShardAreSentAgain
+//	    test: TestPublishingThroughAStorm
 //	K8  An aggregated record that points nowhere, or holds nothing.
 //	    internal/kpl: TestUnknownFieldsArePassedOver TestWhatIsNoAggregateIsPlain
 //	P1  Failed entries of a request are passed over.
-//	    actors: TestPartialFailuresKeepTheOrderOfAKey
+//	    actors: TestPartialFailuresKeepTheOrderOfAKey TestPublishUnderFaults
+//	    test: TestPublishingThroughAStorm
 //	P2  A whole request is sent again for one failed entry.
-//	    actors: TestPartialFailuresKeepTheOrderOfAKey
+//	    actors: TestPartialFailuresKeepTheOrderOfAKey TestPublishUnderFaults
+//	    test: TestPublishingThroughAStorm
 //	P3  Retries change the order of a key's records.
-//	    actors: TestOutboxRetriesBeforeLaterRecordsOfTheKey TestPartialFailuresKeepTheOrderOfAKey
+//	    actors: TestOutboxRetriesBeforeLaterRecordsOfTheKey TestPartialFailuresKeepTheOrderOfAKey TestPublishUnderFaults
+//	    test: TestPublishingThroughAStorm
+//	P4  A limit of records, bytes or keys is counted otherwise than by the service.
+//	    test: TestRequestsAreNoLargerThanTheServiceTakes TestSizesThatAreJustPossible
 //	P5  One faulty record fails the request of all others.
 //	    actors: TestOutboxFindsTheFaultyRecord
+//	    test: TestPublishingThroughAStorm
+//	P6  A partition key that is empty or too long fails the whole request.
+//	    test: TestSizesThatAreJustPossible
+//	P7  What waits to be published fills the memory.
+//	    actors: TestBoundsOfWhatIsPublished
+//	P8  The end drops what was not sent yet.
+//	    actors: TestShutdownAnswersEveryPublish
+//	P9  A time-out after sending: the record may be stored or not.
+//	    actors: TestPublishUnderFaults TestWhatHungIsTriedAgainBeforeItsDeadline
+//	    test: TestPublishingThroughAStorm
+//	P10  A record waits for ever and nobody is told.
+//	    actors: TestDeadlinesAreKept
+//	P11  A hot shard holds up the others.
+//	    actors: TestAThrottledShardDoesNotSlowTheOthers
+//	P12  Random keys are not spread evenly.
+//	    actors: TestRandomKeysAreSpreadEvenly
+//	P13  An answer with more or fewer entries, or an error code that nobody knows.
+//	    actors: TestAnswersToPutRecordsThatMakeNoSense
+//	    test: TestPublishingThroughAStorm
+//	P14  Every entry fails, for ever.
+//	    actors: TestDeadlinesAreKept
 //	D1  A handler is called after the end.
 //	    actors: TestNoHandlerStartsAfterTheEnd TestNothingIsDeliveredOnceTheEndHasBegun
 //	    test: TestNoHandlerAfterShutdown
