@@ -109,7 +109,7 @@ func (x *storm) Do(r *http.Request) (*http.Response, error) {
 	}
 	f, call := x.decide(len(in.Records))
 	if call%25 == 10 {
-		x.reshard(call)
+		x.reshard(call) //nolint:contextcheck // an operator does it
 	}
 	if poisoned(in.Records) {
 		x.count("poisoned")
@@ -295,7 +295,7 @@ func stormTest(t *testing.T, seed uint64, ordered bool, options []protokinesis.P
 	t.Helper()
 	s := embeddedService(t)
 	x := &storm{
-		s: s, t: t, stream: s.newStream(t, 4), next: s.config.HTTPClient, rnd: rand.New(rand.NewPCG(seed, 7)), kinds: make(map[string]int), //nolint:gosec // replays
+		s: s, t: t, stream: s.newStream(t, 4), next: s.config.HTTPClient, rnd: rand.New(rand.NewPCG(seed, 7)), kinds: make(map[string]int),
 	}
 	s.config.HTTPClient = x
 	timings := s.timings()
