@@ -148,6 +148,66 @@ func ExampleSubscription_Seek() {
 	// an apple again
 }
 
+// A handler reads orders, makes of each an invoice and a parcel, and publishes these. It does not wait for one before it begins the next, and says that an
+// order is handled only when all that came of it is stored: if the process dies before, the order comes again. An order may thus be published more
+// than once, and never not at all.
+func ExamplePublisher_PublishAsync() {
+	ctx := context.Background()
+	endpoint, stop := service(ctx)
+	defer stop()
+	system := protokinesis.New(actor.NewActorSystem(), protokinesis.WithEndpoint(endpoint), protokinesis.WithTestCredentials())
+	if err := system.Connect(ctx); err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = system.Shutdown(ctx) }()
+
+	shipped := make(chan string, 4)
+	_, err := system.Subscribe(ctx, protokinesis.Stream("shipping", protokinesis.CreateIfMissing(1)), protokinesis.HandlerFunc(
+		func(_ context.Context, d *protokinesis.Delivery) error {
+			shipped <- string(d.Data()) + ", trace " + d.Headers()["traceparent"]
+			return nil
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	publisher := system.Publisher() // in the order of each partition key
+	transform := func(ctx context.Context, d *protokinesis.Delivery) error {
+		var published []*protokinesis.Pending
+		for _, what := range []string{"invoice for ", "parcel with "} {
+			published = append(published, publisher.PublishAsync(ctx, protokinesis.Record{
+				Stream: "shipping", PartitionKey: d.PartitionKey(), Data: append([]byte(what), d.Data()...), Headers: d.Headers(),
+			}))
+		}
+		for _, p := range published {
+			if _, err := p.Wait(ctx); err != nil {
+				return err // the order comes again
+			}
+		}
+		return nil // and this acks it
+	}
+	_, err = system.Subscribe(ctx, protokinesis.Stream("orders", protokinesis.CreateIfMissing(1)), protokinesis.HandlerFunc(transform))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for _, order := range []string{"an apple", "a pear"} {
+		_, err = publisher.Publish(ctx, protokinesis.Record{
+			Stream: "orders", PartitionKey: "42", Data: []byte(order), Headers: map[string]string{"traceparent": "00-" + order},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	for range 4 {
+		fmt.Println(<-shipped)
+	}
+	// Output:
+	// invoice for an apple, trace 00-an apple
+	// parcel with an apple, trace 00-an apple
+	// invoice for a pear, trace 00-a pear
+	// parcel with a pear, trace 00-a pear
+}
+
 // A lease file keeps the checkpoints of a node: after a restart it goes on where it was.
 func ExampleWithLeaseStore() {
 	ctx := context.Background()

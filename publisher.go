@@ -78,7 +78,7 @@ func Linger(d time.Duration) PublisherOption {
 //
 // While too many records wait, or too many of a shard that is throttled, publishing blocks until there is room or ctx ends.
 //
-// Errors: ErrInvalid (before any I/O), ErrPublish, ErrOverloaded (when ctx ended while blocked), ErrTimeout, ErrNotConnected.
+// Errors: ErrInvalid (before any I/O), ErrPublish, ErrOverloaded (when ctx ended while blocked; see PublishAsync), ErrTimeout, ErrNotConnected.
 type Publisher struct {
 	system  *System
 	options *messages.PublishOptions
@@ -158,6 +158,9 @@ var closed = func() chan struct{} {
 
 // PublishAsync begins to store a record and returns at once, or when there is room for it. ctx bounds that wait only. Records of one partition key
 // are stored in the order of the calls.
+//
+// The outcome may be ErrOverloaded all the same: when the shard of many waiting records turns out to be throttled, the youngest of them make room for
+// those of other shards. They are not stored and can be published again. Publish does that by itself.
 func (p *Publisher) PublishAsync(ctx context.Context, r Record) *Pending {
 	pending := &Pending{stream: r.Stream}
 	outlet, err := p.outlet(ctx, r.Stream)

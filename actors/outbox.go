@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/protokinesis/protokinesis/internal/kpl"
 )
 
 // outbox is what a publisher has accepted and not settled: pure state.
@@ -492,8 +494,18 @@ func (o *outbox) refuses(key, hashKey string) *shardLane {
 	return nil
 }
 
+// shut reports whether a record of this hash key would go into a slow lane that is full.
+func (o *outbox) shut(hash kpl.Hash) bool {
+	if o.shards == nil {
+		return false
+	}
+	s, known := o.shards.find(hash)
+	l := o.lanes[s.id]
+	return known && l != nil && l.slow && (l.full.Load() || o.crowded.Load())
+}
+
 // evict removes the youngest waiting records of slow lanes that hold more than their part, to make room for so many others and some more. If all
-// lanes are slow there are no others.
+// lanes are slow there are no others. What may have been stored is tried on: whoever published it again would not know.
 func (o *outbox) evict(records int, bytes int64, now time.Time, told func(r *outgoing, l *shardLane)) {
 	if o.slowCount == 0 || o.shards == nil || len(o.slow) >= len(o.shards.open) {
 		return
@@ -501,7 +513,7 @@ func (o *outbox) evict(records int, bytes int64, now time.Time, told func(r *out
 	records, bytes = records+o.maxRecords/evictShare, bytes+o.maxBytes/evictShare
 	for r := o.newest; r != nil && (records > 0 || bytes > 0) && o.tooMuch(); {
 		older, l := r.older, r.queue.lane
-		if !r.flying && l.slow && l != &o.rest && (o.overCrowded() || o.overFull(l)) {
+		if !r.flying && !r.unknown && l.slow && l != &o.rest && (o.overCrowded() || o.overFull(l)) {
 			records--
 			bytes -= int64(r.size)
 			o.finish(r, now)

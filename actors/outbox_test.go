@@ -550,6 +550,27 @@ func TestOutboxRefusesAThrottledLaneItsPart(t *testing.T) {
 	require.Nil(t, alone.o.refuses("k", ""), "the only shard of a stream has all the room")
 }
 
+// What is evicted can be published again at once, so a record that may have been stored is not: its receipt would not say so.
+func TestOutboxDoesNotEvictWhatMayBeStored(t *testing.T) {
+	s := newOutboxMachine(outboxSpec{maxRecords: 16, maxBytes: 1 << 20})
+	s.o.setMap(shardsOf(0, 2), s.now)
+	for i := range 12 {
+		s.addAt(fmt.Sprint("k", i), hashAt(0, 2), "")
+	}
+	for r := s.o.newest; r != nil; r = r.older.older {
+		r.unknown = true
+	}
+	l := s.o.lanes[shardName(0)]
+	l.answer = laneAnswer{refusedCount: 1}
+	s.o.pacing(l, s.now)
+	evicted := 0
+	s.o.evict(10, 0, s.now, func(r *outgoing, _ *shardLane) {
+		require.False(t, r.unknown)
+		evicted++
+	})
+	require.Equal(t, 6, evicted)
+}
+
 // hashAt is the first hash key of the i-th of n shards of one size.
 func hashAt(i, n int) string { return hashKeyAt(i, n, 0) }
 

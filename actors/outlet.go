@@ -38,8 +38,8 @@ type shardGate struct {
 }
 
 // shut reports whether the shard of a record has no room.
-func (g *shardGate) shut(key, hashKey string) bool {
-	s, known := g.shards.find(kpl.UserRecord{PartitionKey: key, ExplicitHashKey: hashKey}.Hash())
+func (g *shardGate) shut(hash kpl.Hash) bool {
+	s, known := g.shards.find(hash)
 	if !known {
 		return false
 	}
@@ -115,10 +115,7 @@ func (o *Outlet) begin(ctx context.Context, t *Ticket, r Item) error {
 		return invalid
 	}
 	fields.prepare()
-	if err := o.passGate(ctx, fields.key, fields.hashKey); err != nil {
-		return err
-	}
-	if err := o.room(ctx, 1, int64(size)); err != nil {
+	if err := o.enter(ctx, &fields, int64(size)); err != nil {
 		return err
 	}
 	t.data, t.key, t.keyless, t.hashKey, t.size = fields.data, fields.key, fields.keyless, fields.hashKey, size
@@ -135,6 +132,26 @@ func (o *Outlet) send(r refusable) {
 	o.root.Send(o.pid, r)
 	if o.ended.Load() {
 		r.refuse(notConnected(messages.BrokerState_BROKER_STATE_CLOSED))
+	}
+}
+
+// enter waits until there is room for a record, in its shard and in the stream.
+func (o *Outlet) enter(ctx context.Context, f *recordFields, size int64) error {
+	if o.gate.Load() == nil && o.quota.try(1, size) {
+		return nil
+	}
+	hash := f.hash()
+	for {
+		if err := o.passGate(ctx, hash); err != nil {
+			return err
+		}
+		if err := o.room(ctx, 1, size, &hash); err != nil {
+			return err
+		}
+		if g := o.gate.Load(); g == nil || !g.shut(hash) {
+			return nil
+		}
+		o.quota.release(1, size) // its shard turned out to take no more while it waited
 	}
 }
 
@@ -165,12 +182,14 @@ func (o *Outlet) PublishBatch(ctx context.Context, records []Item) ([]Outcome, e
 		return t.outcomes, nil
 	}
 	for i := range t.items {
-		f := &t.items[i].fields
-		if err := o.passGate(ctx, f.key, f.hashKey); err != nil {
+		if o.gate.Load() == nil {
+			break
+		}
+		if err := o.passGate(ctx, t.items[i].fields.hash()); err != nil {
 			return nil, err
 		}
 	}
-	if err := o.room(ctx, len(t.items), t.bytes); err != nil {
+	if err := o.room(ctx, len(t.items), t.bytes, nil); err != nil {
 		return nil, err
 	}
 	o.send(t)
@@ -197,10 +216,10 @@ func checkBatchSize(stream string, records int, bytes int64, l Limits) *Error {
 }
 
 // passGate waits while the record's shard takes no more.
-func (o *Outlet) passGate(ctx context.Context, key, hashKey string) error {
+func (o *Outlet) passGate(ctx context.Context, hash kpl.Hash) error {
 	for wait := gateFirst; ; wait = min(2*wait, gateMax) {
 		g := o.gate.Load()
-		if g == nil || !g.shut(key, hashKey) {
+		if g == nil || !g.shut(hash) {
 			return nil
 		}
 		if err := pause(ctx, wait); err != nil {
@@ -210,12 +229,12 @@ func (o *Outlet) passGate(ctx context.Context, key, hashKey string) error {
 }
 
 // room makes room in the quota.
-func (o *Outlet) room(ctx context.Context, records int, bytes int64) error {
+func (o *Outlet) room(ctx context.Context, records int, bytes int64, hash *kpl.Hash) error {
 	if o.quota.try(records, bytes) {
 		return nil
 	}
 	o.root.Send(o.pid, wantsRoom{})
-	if err := o.quota.wait(ctx, records, bytes); err != nil {
+	if err := o.quota.wait(ctx, records, bytes, hash); err != nil {
 		return errors.Join(o.overloaded("too many records wait to be stored"), err)
 	}
 	return nil

@@ -20,14 +20,16 @@ func hungPuts(w *world) *kinesistest.Fault {
 	return w.service.Fault("PutRecords", kinesistest.Match{}, -1, kinesistest.Hang())
 }
 
-// publishTo sends a record as an actor.
+// publishTo sends a record as an actor, and waits until its publisher has seen it: there is no order between publishers.
 func (w *world) publishTo(stream string, size int, options *messages.PublishOptions) {
 	w.me.Request(w.broker, &messages.Publish{Stream: stream, Data: make([]byte, size-randomKeySize), Options: options})
+	synctest.Wait()
 }
 
 func (w *world) requireOverloaded() {
 	w.t.Helper()
-	require.Equal(w.t, messages.ErrorKind_ERROR_KIND_OVERLOADED, probe.Expect[*messages.Error](w.me).GetKind())
+	e := probe.Expect[*messages.Error](w.me)
+	require.Equal(w.t, messages.ErrorKind_ERROR_KIND_OVERLOADED, e.GetKind(), "%v", e)
 }
 
 // P7: what a stream's publishers hold is bounded, whatever their options, and so is what those of all streams hold. Beyond, actors are answered

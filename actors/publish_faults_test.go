@@ -147,7 +147,7 @@ func faultRun(t *testing.T, seed uint64, options *messages.PublishOptions, keys,
 	})
 }
 
-// P1, P2, P3, P9: under throttles, failures of entries and of requests, resets after storing, calls that hang, refused requests and reshards, every
+// P1, P2, P3, P9, K4: under throttles, failures of entries and of requests, resets after storing, calls that hang, refused requests and reshards, every
 // record is stored or reported, nothing is falsely said to be stored, and the records of each key are first stored in the order they were sent.
 func TestPublishUnderFaults(t *testing.T) {
 	for name, options := range map[string]*messages.PublishOptions{

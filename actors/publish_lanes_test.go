@@ -84,6 +84,7 @@ func TestAThrottledShardDoesNotSlowTheOthers(t *testing.T) {
 									if shard == 0 { // does not wait for its records
 										_, _ = o.PublishAsync(ctx, Item{Key: key, Data: []byte("x")})
 										if throttle.on.Load() {
+											time.Sleep(time.Millisecond) // else it depends on the scheduler how many come before the throttle is known
 											continue
 										}
 									}
@@ -275,7 +276,7 @@ func TestPublishWithoutAShardMap(t *testing.T) {
 	}, putsThrough(throttle.put))
 }
 
-// What waits longer than its deadline is told then, whyever it waits, and what the last failure was.
+// P10, P14: what waits longer than its deadline is told then, whyever it waits, and what the last failure was.
 func TestDeadlinesAreKept(t *testing.T) {
 	throttle := &throttledShard{shards: shardsOf(0, 4)}
 	throttle.on.Store(true)

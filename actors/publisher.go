@@ -48,6 +48,7 @@ type publisher struct {
 	gatheredAt  time.Time
 	wakesAt     time.Time // when timerSend fires; zero: it is not armed
 	failures    int       // of whole requests in a row
+	worked      bool      // something was stored: the configuration is right
 	pausedUntil time.Time
 	flushing    bool
 
@@ -213,7 +214,7 @@ func (p *publisher) onExpire(now time.Time) {
 	p.out.expire(now, func(r *outgoing) { p.settle1(r, Outcome{Err: publishFailure(p.stream, r)}) })
 	p.resolve(now)
 	switch at, waits := p.out.expires(); {
-	case waits:
+	case waits && len(p.astray) == 0:
 		p.timers.set(timerExpire, max(expireSlack, at.Sub(now)))
 	case !p.out.empty():
 		p.timers.set(timerExpire, 2*expireSlack)
@@ -294,7 +295,7 @@ func (p *publisher) tellAll() {
 		} else {
 			p.tell(r, s.outcome)
 		}
-		if len(p.spare) < maxSpare {
+		if len(p.spare) < maxSpare && !r.flying { // a call that was given up may still read one that flies
 			*r = outgoing{}
 			p.spare = append(p.spare, r)
 		}

@@ -30,6 +30,8 @@ const (
 
 	// publishGather is how long what is ready waits for more while another request is under way: that one may take its time.
 	publishGather = 5 * time.Millisecond
+	// publishCalls is how many calls that hang a record's time is enough for: what is unknown after one can still be tried again.
+	publishCalls = 2
 	// publishGrace is how long a request may last beyond the deadlines of all its records.
 	publishGrace = time.Second
 )
@@ -137,7 +139,7 @@ func (p *publisher) launch(f *flight, now time.Time) {
 	})
 }
 
-// callTimeout lets a call last until shortly after the deadline of its youngest record, and no longer than any call.
+// callTimeout lets a call last until shortly after the deadline of its youngest record, and no longer than any call, or a part of a record's time.
 func (p *publisher) callTimeout(f *flight, now time.Time) time.Duration {
 	var latest time.Time
 	for i := range f.entries {
@@ -150,7 +152,7 @@ func (p *publisher) callTimeout(f *flight, now time.Time) time.Duration {
 			latest = r.deadline
 		}
 	}
-	return min(p.cfg.Timings.CallTimeout, max(0, latest.Sub(now))+publishGrace)
+	return min(p.cfg.Timings.CallTimeout, p.cfg.Timings.PublishDeadline/publishCalls, max(0, latest.Sub(now))+publishGrace)
 }
 
 // putInput is the request for entries. What it reads of their records does not change while they are on their way. keyless: the stream distributes
@@ -186,7 +188,8 @@ func (p *publisher) onPutDone(m putDone) {
 	f := m.flight
 	p.flying--
 	p.bytesFlying -= f.size
-	j := judge(f.entries, m.out, m.err)
+	j := judge(f.entries, m.out, m.err, p.worked)
+	p.worked = p.worked || j.stored > 0
 	if j.halve {
 		p.out.halve(f.entries)
 	} else {

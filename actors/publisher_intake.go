@@ -63,7 +63,7 @@ func (p *publisher) makeRoom(now time.Time) {
 	if p.out.slowCount == 0 {
 		return
 	}
-	if records, bytes := p.quota.wanted(); records > 0 {
+	if records, bytes := p.quota.wanted(p.out.shut); records > 0 {
 		p.evict(records, bytes, now)
 	}
 }
@@ -110,6 +110,10 @@ func (p *publisher) onPublishBatch(c actor.Context, m *messages.PublishBatch) {
 	items := make([]batchItem, 0, len(m.GetRecords()))
 	var bytes int64
 	for i, r := range m.GetRecords() {
+		if r == nil {
+			job.outcomes[i].Err = invalid(p.stream, "records", "has no record at %d", i)
+			continue
+		}
 		f := fieldsOf(r, r.PartitionKey)
 		size, err := f.check(p.stream, p.cfg.Limits)
 		if err != nil {

@@ -42,13 +42,13 @@ type judgement struct {
 	gone bool
 }
 
-// judge decides what became of each entry, and of the request. It is pure.
-func judge(entries []putEntry, out *kinesis.PutRecordsOutput, err error) judgement {
+// judge decides what became of each entry, and of the request. worked: the service has stored something before. It is pure.
+func judge(entries []putEntry, out *kinesis.PutRecordsOutput, err error, worked bool) judgement {
 	if err == nil && len(out.Records) != len(entries) {
 		err = fmt.Errorf("PutRecords answered %d entries for %d", len(out.Records), len(entries))
 	}
 	if err != nil {
-		return judgeWhole(entries, err)
+		return judgeWhole(entries, err, worked)
 	}
 	var j judgement
 	var last *entryError
@@ -73,7 +73,7 @@ func judge(entries []putEntry, out *kinesis.PutRecordsOutput, err error) judgeme
 	return j
 }
 
-func judgeWhole(entries []putEntry, err error) judgement {
+func judgeWhole(entries []putEntry, err error, worked bool) judgement {
 	kind := classify(err)
 	j := judgement{whole: true, pause: publishRetryFirst, gone: kind == failureNotFound}
 	how := fateFailed
@@ -82,6 +82,7 @@ func judgeWhole(entries []putEntry, err error) judgement {
 		return judgement{halve: true}
 	case kind == failureInvalid && entries[0].bundle != nil:
 		how, j.whole = fateApart, false
+	case kind == failureConfig && worked: // an endpoint or a source of credentials is away for a while
 	case kind.lasting():
 		how, j.whole = fateLost, false
 	case kind == failureThrottled:

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/protokinesis/protokinesis/internal/kpl"
 )
 
 // quota bounds what all publishers of a stream hold unanswered, in records and bytes, and together with those of other streams what a broker's
@@ -32,6 +34,7 @@ type publishBudget struct {
 type roomWaiter struct {
 	records int
 	bytes   int64
+	hash    *kpl.Hash // of the record; nil: there are several
 	granted chan struct{}
 }
 
@@ -60,8 +63,8 @@ func (q *quota) try(records int, bytes int64) bool {
 }
 
 // wait makes room, or returns the error of ctx.
-func (q *quota) wait(ctx context.Context, records int, bytes int64) error {
-	w := &roomWaiter{records: records, bytes: bytes, granted: make(chan struct{})}
+func (q *quota) wait(ctx context.Context, records int, bytes int64, hash *kpl.Hash) error {
+	w := &roomWaiter{records: records, bytes: bytes, hash: hash, granted: make(chan struct{})}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, w)
 	q.grant()
@@ -122,11 +125,14 @@ func (q *quota) grant() {
 	}
 }
 
-// wanted is how much room Go callers wait for.
-func (q *quota) wanted() (records int, bytes int64) {
+// wanted is how much room Go callers wait for, but for records that would only go into a shard that takes no more.
+func (q *quota) wanted(shut func(kpl.Hash) bool) (records int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, w := range q.waiting {
+		if w.hash != nil && shut(*w.hash) {
+			continue
+		}
 		records += w.records
 		bytes += w.bytes
 	}

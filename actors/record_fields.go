@@ -59,6 +59,11 @@ func (f *recordFields) prepare() {
 	}
 }
 
+// hash is the hash key of a prepared record.
+func (f *recordFields) hash() kpl.Hash {
+	return kpl.UserRecord{PartitionKey: f.key, ExplicitHashKey: f.hashKey}.Hash()
+}
+
 func (r *outgoing) userRecord() kpl.UserRecord {
 	return kpl.UserRecord{PartitionKey: r.key, ExplicitHashKey: r.hashKey, Data: r.data}
 }

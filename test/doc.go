@@ -1,6 +1,6 @@
 // Package test has the system tests: the library through its public API over HTTP, against the embedded Kinesis and two emulators that others wrote. The
-// embedded service is in kinesistest, the probe for actors in probe, the emulators in emulators, the checker of the long random run in soak, and
-// that of failovers, with their figures, in failover.
+// embedded service is in kinesistest, the probe for actors in probe, the emulators in emulators, the checker of the long random run in soak,
+// and that of what a publisher said in published.
 //
 // # Reports
 //
@@ -217,25 +217,58 @@
 //	E1  A subscription to a shard ends after five minutes.
 //	    test: TestEnhancedFanOut
 //	K1  A user record whose hash key lies outside the shard.
-//	    actors: TestShardStopsBeforeAStray TestStrayUserRecords TestStraysAreDropped
+//	    actors: TestAggregatedRecordsOfAWrongShardAreSentAgain TestShardStopsBeforeAStray TestStrayUserRecords TestStraysAreDropped
 //	K2  An aggregated record with a wrong checksum.
 //	    actors: TestWhatOnlyLooksAggregatedIsPlain
 //	    internal/kpl: TestWhatIsNoAggregateIsPlain
 //	K3  Plain data that begins like an aggregated record.
 //	    actors: TestWhatOnlyLooksAggregatedIsPlain
 //	    internal/kpl: TestWhatIsNoAggregateIsPlain
+//	K4  An aggregated record that failed is made anew with others, in another order.
+//	    actors: TestPublishUnderFaults
+//	K5  The size of an aggregated record is misjudged.
+//	    internal/kpl: TestBuilderSizeIsExact TestDeaggregatorReadsWhatIsBuilt
 //	K6  An explicit hash key that is none.
 //	    internal/kpl: TestHashOfAUserRecord
+//	K7  The shard map is old after a reshard, and is listed anew in a storm.
+//	    actors: TestAggregatedRecordsOfAWrongShardAreSentAgain
+//	    test: TestPublishingThroughAStorm
 //	K8  An aggregated record that points nowhere, or holds nothing.
 //	    internal/kpl: TestUnknownFieldsArePassedOver TestWhatIsNoAggregateIsPlain
 //	P1  Failed entries of a request are passed over.
-//	    actors: TestPartialFailuresKeepTheOrderOfAKey
+//	    actors: TestPartialFailuresKeepTheOrderOfAKey TestPublishUnderFaults
+//	    test: TestPublishingThroughAStorm
 //	P2  A whole request is sent again for one failed entry.
-//	    actors: TestPartialFailuresKeepTheOrderOfAKey
+//	    actors: TestPartialFailuresKeepTheOrderOfAKey TestPublishUnderFaults
+//	    test: TestPublishingThroughAStorm
 //	P3  Retries change the order of a key's records.
-//	    actors: TestOutboxRetriesBeforeLaterRecordsOfTheKey TestPartialFailuresKeepTheOrderOfAKey
+//	    actors: TestOutboxRetriesBeforeLaterRecordsOfTheKey TestPartialFailuresKeepTheOrderOfAKey TestPublishUnderFaults
+//	    test: TestPublishingThroughAStorm
+//	P4  A limit of records, bytes or keys is counted otherwise than by the service.
+//	    test: TestRequestsAreNoLargerThanTheServiceTakes TestSizesThatAreJustPossible
 //	P5  One faulty record fails the request of all others.
 //	    actors: TestOutboxFindsTheFaultyRecord
+//	    test: TestPublishingThroughAStorm
+//	P6  A partition key that is empty or too long fails the whole request.
+//	    test: TestSizesThatAreJustPossible
+//	P7  What waits to be published fills the memory.
+//	    actors: TestBoundsOfWhatIsPublished
+//	P8  The end drops what was not sent yet.
+//	    actors: TestShutdownAnswersEveryPublish
+//	P9  A time-out after sending: the record may be stored or not.
+//	    actors: TestPublishUnderFaults TestWhatHungIsTriedAgainBeforeItsDeadline
+//	    test: TestPublishingThroughAStorm
+//	P10  A record waits for ever and nobody is told.
+//	    actors: TestDeadlinesAreKept
+//	P11  A hot shard holds up the others.
+//	    actors: TestAThrottledShardDoesNotSlowTheOthers
+//	P12  Random keys are not spread evenly.
+//	    actors: TestRandomKeysAreSpreadEvenly
+//	P13  An answer with more or fewer entries, or an error code that nobody knows.
+//	    actors: TestAnswersToPutRecordsThatMakeNoSense
+//	    test: TestPublishingThroughAStorm
+//	P14  Every entry fails, for ever.
+//	    actors: TestDeadlinesAreKept
 //	D1  A handler is called after the end.
 //	    actors: TestNoHandlerStartsAfterTheEnd TestNothingIsDeliveredOnceTheEndHasBegun
 //	    test: TestNoHandlerAfterShutdown
