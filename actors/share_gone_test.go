@@ -1,0 +1,74 @@
+package actors
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/probe"
+)
+
+// A node unsubscribes from one of its streams, or begins a shutdown that another stream holds up, while shards of it are on their way to it. It lives on,
+// but nobody there takes them up: whoever handed them over takes them back, without waiting for a ttl.
+func TestANodeThatLivesOnIsHandedShardsItDoesNotReadAnyMore(t *testing.T) {
+	for _, after := range []time.Duration{time.Second, 1900 * time.Millisecond} {
+		t.Run(fmt.Sprint(after), func(t *testing.T) {
+			inCrew(t, 4, func(cr *crew) {
+				require.NoError(cr.t, cr.service.CreateStream("other", 1))
+				cr.join("a")
+				b := cr.spawn("b")
+				cr.me.Request(b.broker, subscribeTo("other", cr.sub))
+				probe.Fish(cr.me, func(*messages.Subscribed) bool { return true })
+				cr.works(2 * time.Second)
+				cr.pass(3 * time.Second)
+				offered := make(chan bool, 10)
+				cr.ledger.onDone(func(c storeCall) {
+					if c.op == "offer" {
+						offered <- true
+					}
+				})
+				b.subscribe()
+				<-offered
+				time.Sleep(after)
+				began := time.Now()
+				cr.me.Request(b.opened.GetSubscription(), &messages.Unsubscribe{})
+				probe.Fish(cr.me, func(*messages.Unsubscribed) bool { return true })
+				cr.pass(16 * time.Second)
+				require.Equal(cr.t, map[string]int{"a": 4}, cr.ownersOf(testStream))
+				require.LessOrEqual(cr.t, cr.gap(began), 8*time.Second, "%v", cr.history(""))
+				cr.works(0)
+				cr.check()
+				require.Zero(cr.t, cr.twice())
+			}, func(c *Config) { c.quiet = true })
+		})
+	}
+}
+
+// A node is shut down while it hands shards to one that has left meanwhile: they go to who is there.
+func TestANodeLeavesAfterOneThatItHandsShardsTo(t *testing.T) {
+	inCrew(t, 4, func(cr *crew) {
+		cr.join("a", "c")
+		cr.pass(8 * time.Second)
+		cr.works(2 * time.Second)
+		cr.pass(3 * time.Second)
+		offered := make(chan string, 10)
+		cr.ledger.onDone(func(c storeCall) {
+			if c.op == "offer" {
+				offered <- nodeOf(c.lease.Owner)
+			}
+		})
+		cr.join("b")
+		donor := <-offered
+		cr.leave("b")
+		cr.leave(donor)
+		for _, c := range cr.ledger.done() {
+			require.False(cr.t, c.op == "acquire" && nodeOf(c.to) == "b", "%v", cr.history(""))
+		}
+		require.Empty(cr.t, cr.held())
+		cr.calm()
+		require.Zero(cr.t, cr.twice())
+	}, func(c *Config) { c.quiet = true })
+}
