@@ -67,8 +67,8 @@ func (co *coordinator) drainReaders(c actor.Context, timeout time.Duration) {
 		if s.reader == nil {
 			continue
 		}
-		if s.giving == "" {
-			s.name(heirs[s.id])
+		if to, named := heirs[s.id]; named || s.giving == "" { // named anew if the one that it was going to is gone
+			s.name(to)
 		}
 		c.Send(s.reader, drain{timeout: timeout, to: s.giving})
 	}
