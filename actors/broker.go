@@ -220,7 +220,7 @@ func (b *broker) connected(c actor.Context) {
 	case childGone:
 		b.onChildGone(c, m.who)
 	case subscriptionLeaving:
-		b.leave(m.stream)
+		b.onLeaving(m)
 	case *messages.Hint:
 		b.onHint(c, m)
 	case Topology:

@@ -37,8 +37,8 @@ type beaten struct {
 // memberRemoved: the row is gone, or could not be removed.
 type memberRemoved struct{ err error }
 
-// subscriptionLeaving: a coordinator hands its shards over, and wants no more of them.
-type subscriptionLeaving struct{ stream leasestore.StreamID }
+// subscriptionLeaving: a coordinator hands its shards over, or can't read any for now, and wants no more of them.
+type subscriptionLeaving struct{ coordinator *actor.PID }
 
 func (b *broker) shared() bool { return !b.ownStore }
 
@@ -59,6 +59,12 @@ func (b *broker) join(c actor.Context, m streamIdentified) {
 	}
 	ms.waiting = append(ms.waiting, m)
 	b.beat()
+}
+
+func (b *broker) onLeaving(m subscriptionLeaving) {
+	if s := b.subscriptions[m.coordinator.Id]; s != nil {
+		b.leave(s.stream)
+	}
 }
 
 // leave takes the stream out of the row.

@@ -48,7 +48,7 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 	}
 	co.seeks.refuseAll(c, notConnected(messages.BrokerState_BROKER_STATE_CLOSING))
 	if first && co.found.id.Name != "" {
-		c.Send(c.Parent(), subscriptionLeaving{co.found.id})
+		c.Send(c.Parent(), subscriptionLeaving{c.Self()})
 		co.hintAll(c, messages.HintKind_HINT_KIND_LEAVING)
 	}
 	if first && req.timeout > 0 && co.shares.company {
