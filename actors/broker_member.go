@@ -94,8 +94,12 @@ func (b *broker) beat() {
 		timeout = max(timeout, b.cfg.Timings.CallTimeout) // nobody counts on it yet, and the store may have to make its table first
 	}
 	ms.abandon = b.fx.run(timeout, func(ctx context.Context) any {
-		stored, err := store.Beat(ctx, member)
-		return beaten{member: stored, claimed: claimed, err: err}
+		m := beaten{claimed: claimed}
+		m.err = withoutPanic(func() (err error) {
+			m.member, err = store.Beat(ctx, member)
+			return err
+		})
+		return m
 	})
 }
 
@@ -149,7 +153,7 @@ func (b *broker) removeMember() bool {
 	b.timers.cancel(timerBeat)
 	store, member := b.store, ms.member
 	b.fx.run(min(b.cfg.Timings.LeaseTTL/3, time.Second), func(ctx context.Context) any {
-		return memberRemoved{err: store.Forget(ctx, member)}
+		return memberRemoved{err: withoutPanic(func() error { return store.Forget(ctx, member) })}
 	})
 	return false
 }
