@@ -333,7 +333,7 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 	case sweepSeen:
 		co.onSweepSeen(c, m)
 	case swept:
-		co.finishClose(c)
+		co.onSwept(c, m)
 	}
 }
 

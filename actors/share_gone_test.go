@@ -1,7 +1,10 @@
 package actors
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,4 +74,40 @@ func TestANodeLeavesAfterOneThatItHandsShardsTo(t *testing.T) {
 		cr.calm()
 		require.Zero(cr.t, cr.twice())
 	}, func(c *Config) { c.quiet = true })
+}
+
+// A reader has panicked as its node is shut down: nobody hands its lease over, and the last look gives it away. Its heir is told of that, too.
+func TestWhoGetsALeaseThatWasLeftBehindIsTold(t *testing.T) {
+	inCrew(t, 2, func(cr *crew) {
+		var breaks atomic.Bool
+		a := cr.spawn("a")
+		a.subscribe(horizon)
+		var tap tapStore
+		cr.spawn("b", tapped(&tap), func(c *Config) {
+			c.intercept = func(r role, _ any) {
+				if r == roleReader && breaks.CompareAndSwap(true, false) {
+					panic(errors.New("injected"))
+				}
+			}
+		}).subscribe()
+		cr.pass(4 * time.Second)
+		cr.balanced()
+		tap.onCall(func(ctx context.Context, _ storeCall, do func(ctx context.Context) error) error {
+			time.Sleep(50 * time.Millisecond)
+			return do(ctx)
+		})
+		for looks := a.tap.calls("view"); a.tap.calls("view") == looks; {
+			time.Sleep(10 * time.Millisecond)
+		}
+		breaks.Store(true) // a looks again three seconds later
+		for breaks.Load() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		began := time.Now()
+		cr.leave("b")
+		require.Empty(cr.t, cr.held())
+		cr.pass(5 * time.Second)
+		require.Less(cr.t, cr.gap(began), 1400*time.Millisecond)
+		cr.calm()
+	})
 }
