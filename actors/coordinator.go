@@ -78,6 +78,7 @@ type coordinator struct {
 	listing    bool     // under way
 	unseen     *listing // the last, until a scan takes it in
 	listFail   int
+	lookFail   int  // looks at the leases in a row that failed
 	gone       bool // the stream was not there at the last look, and is waited for
 	recreating bool // it was created again, and the readers of before are stopping
 	reopens    int  // tries in vain to open again
@@ -249,7 +250,7 @@ func (co *coordinator) forgetAll() {
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
 	co.shards, co.rows, co.audits = make(map[string]*shardInfo), nil, auditState{told: make(map[string]bool)}
 	co.state, co.movedTo, co.awaited = leasestore.StreamState{}, 0, nil
-	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.gone, co.recreating = false, false, false, nil, 0, false, false
+	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.lookFail, co.gone, co.recreating = false, false, false, nil, 0, 0, false, false
 	co.retiring, co.strangers = false, make(map[string]bool)
 	co.shares = shareState{roster: newRoster(co.cfg.Timings.LeaseTTL)}
 }
