@@ -216,6 +216,9 @@ func (co *coordinator) learnLeases(leases []leasestore.Lease, begun, seenAt time
 		if begun.After(s.knownAt) {
 			co.checkOverride(s, row)
 			s.lease = row
+			if row.Owner != "" && row.Owner != co.owner && !co.isFree(s, seenAt) {
+				s.losses = 0 // it was lost to somebody, as is in order; only losses to nobody add up
+			}
 		}
 		s.remember(row)
 	}
