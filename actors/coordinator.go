@@ -41,7 +41,7 @@ import (
 //
 // In opening it describes the stream (creating it if asked), lists shards and leases, starts a reader for each shard it may take, and waits
 // until each has its first iterator or trouble; only then it tells the broker that the subscription is open. In running it lists
-// every 10 s and looks at the leases every 3 s while some shard is not its own, and each time brings "leases of ours in the store" and
+// every 10 s and looks at the leases every 3 s if others use the store too or some shard is not its own, and each time brings "leases of ours in the store" and
 // "readers alive" together. In startingOver, as the stream was created again, it waits until its readers have stopped. In closing it drains
 // its readers and stops when the last has stopped, and the broker has forgotten it if there is an end to tell.
 //
