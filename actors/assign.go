@@ -80,6 +80,18 @@ func assign(now, before *fleet) plan {
 	return p
 }
 
+// expects reports whether this node is about to be given shards: some are on their way to it, or it has less than its share and nothing that is free
+// makes up for it.
+func expects(f *fleet) bool {
+	if slices.ContainsFunc(f.shards, func(s fleetShard) bool { return s.owner == f.me && s.holder != f.me && s.holder != "" }) {
+		return true
+	}
+	d := divide(f)
+	d.deal(f)
+	mine := d.find(f.me)
+	return mine != nil && mine.room > 0
+}
+
 // portion is a member's part of a division.
 type portion struct {
 	id   string

@@ -143,3 +143,25 @@ func TestAssignLeavesWhatIsOnItsWay(t *testing.T) {
 	given := slices.Sorted(maps.Keys(r.plans()[nodeName(0)].give))
 	require.Equal(t, []string{r.shards[4].id, r.shards[5].id}, given, "what it does not hold is not its to give")
 }
+
+func TestExpects(t *testing.T) {
+	a, b, c := nodeName(0), nodeName(1), nodeName(2)
+	expecting := func(r *rounds) (who []string) {
+		for _, id := range []string{a, b, c} {
+			if expects(r.seen(id)) {
+				who = append(who, id)
+			}
+		}
+		return who
+	}
+	require.Empty(t, expecting(newRounds(0, 2, 2, 2)))
+	require.Empty(t, expecting(newRounds(0, 3, 2, 2)))
+	require.Equal(t, []string{c}, expecting(newRounds(0, 3, 3, 0)))
+	require.Empty(t, expecting(newRounds(3, 3, 3, 0)), "what is free makes up for it")
+	require.Equal(t, []string{c}, expecting(newRounds(0, 4, 2, 1)), "it is one short")
+	r := newRounds(0, 2, 2, 2)
+	r.shards[0].owner = c
+	require.Equal(t, []string{a, c}, expecting(r), "one is on its way to c, and makes a one short")
+	r = newRounds(0, 3, 3)
+	require.Empty(t, expecting(r), "a node that is no member")
+}

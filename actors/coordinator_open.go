@@ -258,6 +258,7 @@ func (co *coordinator) open(c actor.Context) {
 	}
 	co.audit(c, scanned{})
 	co.scheduleScans()
+	co.expect(time.Now())
 	for _, s := range co.shards {
 		if s.losses > 0 || s.crashed {
 			co.rescanSoon()

@@ -20,6 +20,7 @@ type shareState struct {
 	before, last *fleet
 	lookedAt     time.Time // when the last look began
 	gathered     bool      // nodes that start with this one have had their time to show themselves
+	expecting    time.Time // since when others are about to give shards to this node
 	members      []string  // as last logged
 	firstSeen    *int64    // version of the stream's state at the first look
 	company      bool      // other nodes have been seen
@@ -149,9 +150,26 @@ func (co *coordinator) giveAway(c actor.Context) {
 		co.soon(co.cfg.Timings.RenewEvery / lookAgain) // it holds back until it has seen the same twice
 	}
 	co.withdraw(c, f)
+	co.expect(now)
 }
 
-// lookAgain is the part of RenewEvery after which a picture that asks for moves is looked at again.
+// expect looks more often while others are about to hand shards to this node, as they may have no way to tell it. It does not for ever: they may be at their
+// bounds, or leave that to somebody else.
+func (co *coordinator) expect(now time.Time) {
+	st := &co.shares
+	switch {
+	case !co.shared || st.last == nil || st.roster.isPlanned(now) || !expects(st.last):
+		st.expecting = time.Time{}
+		return
+	case st.expecting.IsZero():
+		st.expecting = now
+	}
+	if now.Sub(st.expecting) < co.cfg.Timings.HandoverTimeout {
+		co.soon(co.cfg.Timings.RenewEvery / lookAgain)
+	}
+}
+
+// lookAgain is the part of RenewEvery after which a picture that asks for moves, or for shards to be given to this node, is looked at again.
 const lookAgain = 6
 
 // give hands one shard over.
@@ -161,7 +179,7 @@ func (co *coordinator) give(c actor.Context, s *shardInfo, to string, timeout ti
 	}
 	co.log().Info("handing a shard over", slog.String("shard", s.id), slog.String("to", to))
 	s.name(to)
-	c.Send(s.reader, drain{timeout: timeout, to: to})
+	c.Send(s.reader, drain{timeout: timeout, to: to, afterRead: true})
 	co.hintOwner(c, messages.HintKind_HINT_KIND_OFFERED, to)
 }
 

@@ -153,6 +153,7 @@ const (
 	timerDrain
 	timerConfirm
 	timerRedeliver
+	timerHandover
 )
 
 func readerProps(spec readerSpec, system *actor.ActorSystem) *actor.Props {
@@ -295,6 +296,7 @@ func (r *reader) onResult(c actor.Context, result any) {
 		r.onIteratorOpened(c, m)
 	case pageRead:
 		r.onPageRead(c, m)
+		r.handover(c)
 	case endChecked:
 		r.onEndChecked(c, m)
 	case moveProbed:
@@ -327,6 +329,8 @@ func (r *reader) onTimer(c actor.Context, name readerTimer) {
 		r.confirmEnd()
 	case timerRedeliver:
 		r.onRedeliverDue(c)
+	case timerHandover:
+		r.handover(c)
 	}
 }
 

@@ -206,14 +206,19 @@ type drainState struct {
 	to         string // who the lease is handed to
 	letters    int    // dead letters that failed meanwhile
 	unfinished string
+	after      *drain // a handover that begins after the next read
 }
 
 // onDrain stops fetching and delivering and waits for what is in flight.
 func (r *reader) onDrain(c actor.Context, m drain) {
+	if r.drainAfterRead(m) {
+		return
+	}
+	r.drain.after = nil
 	r.drain.draining, r.drain.discard, r.drain.to = true, m.discard, m.to
 	r.lease.offerDue = m.to != ""
 	r.fetch.abandon()
-	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm, timerRedeliver} {
+	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm, timerRedeliver, timerHandover} {
 		r.timers.cancel(t)
 	}
 	if r.seek != nil {

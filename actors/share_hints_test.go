@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/protokinesis/protokinesis/leasestore"
 	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/probe"
 )
 
@@ -25,7 +27,7 @@ func (cr *crew) passFast(d time.Duration) {
 }
 
 // With hints a node that joins has its share within a second, one that leaves is replaced within one, and no shard is unread for half
-// a second. Without, each sees it at its next look.
+// a second. Without, each sees it at its next look; one that joins looks more often until it has its share.
 func TestHintsMakeHandoversQuick(t *testing.T) {
 	for _, hints := range []bool{true, false} {
 		t.Run(fmt.Sprint("hints=", hints), func(t *testing.T) {
@@ -39,7 +41,7 @@ func TestHintsMakeHandoversQuick(t *testing.T) {
 				cr.balanced()
 				require.Equal(cr.t, 2, cr.moves()-moves, "the fewest")
 				cr.passFast(time.Second)
-				require.Less(cr.t, cr.gap(began), within(hints, 500*time.Millisecond, 3500*time.Millisecond))
+				require.Less(cr.t, cr.gap(began), within(hints, 500*time.Millisecond, time.Second))
 				moves, began = cr.moves(), time.Now()
 				counts := cr.counts()
 				cr.living["a"].leave()
@@ -54,6 +56,86 @@ func TestHintsMakeHandoversQuick(t *testing.T) {
 			}, pollingFast, func(c *Config) { c.quiet = !hints })
 		})
 	}
+}
+
+// A shard that changes hands for balance does so right after it was read, so that it goes unread for no longer than the handover takes. Each is polled once a
+// second, at moments of its own, and there is a record to be read each time.
+func TestAShardIsHandedOverRightAfterARead(t *testing.T) {
+	inCrew(t, 8, func(cr *crew) {
+		cr.join("a")
+		cr.passFast(5 * time.Second)
+		began := time.Now()
+		cr.join("b")
+		cr.passFast(8 * time.Second)
+		cr.balanced()
+		handed := 0
+		for _, c := range cr.ledger.done() {
+			if c.op != "acquire" || c.lease.Owner == "" || c.lease.Owner == c.to || c.at.Before(began) {
+				continue
+			}
+			handed++
+			var read time.Time
+			for _, g := range cr.deliveries() {
+				if g.d.GetShardId() == c.lease.Shard && !g.at.After(c.at) {
+					read = g.at
+				}
+			}
+			require.Less(cr.t, c.at.Sub(read), 100*time.Millisecond, c.lease.Shard)
+		}
+		require.Equal(cr.t, 4, handed)
+		cr.calm()
+		require.Zero(cr.t, cr.twice())
+	})
+}
+
+// It does not wait for a read that hangs.
+func TestAHandoverDoesNotWaitForAReadThatHangs(t *testing.T) {
+	inCrew(t, 2, func(cr *crew) {
+		cr.join("a")
+		cr.passFast(5 * time.Second)
+		hung := cr.service.Fault("GetRecords", kinesistest.Match{}, -1, kinesistest.Hang())
+		cr.pass(time.Second)
+		began := time.Now()
+		cr.join("b")
+		cr.pass(6 * time.Second)
+		cr.balanced()
+		for _, c := range cr.ledger.done() {
+			if c.op == "acquire" && c.lease.Owner != "" && c.at.After(began) {
+				require.Less(cr.t, c.at.Sub(began), 3*time.Second)
+			}
+		}
+		hung.Clear()
+	})
+}
+
+// A node that has less than its share looks more often while others may be about to give, and not for ever.
+func TestANodeThatIsGivenNothingStopsLookingForIt(t *testing.T) {
+	inCrew(t, 4, func(cr *crew) {
+		cr.join("a")
+		cr.pass(4 * time.Second)
+		miser := leasestore.Member{ID: cr.all["a"].owner, Streams: []leasestore.StreamID{cr.streamID()}}
+		cr.kill("a")
+		keep := func(seconds int) {
+			for range seconds {
+				leases, err := cr.store.List(cr.t.Context(), cr.streamID())
+				require.NoError(cr.t, err)
+				for _, l := range leases {
+					_, err := cr.store.Renew(cr.t.Context(), l)
+					require.NoError(cr.t, err)
+				}
+				cr.beatOf(miser)
+				time.Sleep(time.Second)
+			}
+		}
+		keep(3)
+		cr.join("b")
+		keep(15)
+		looks := cr.all["b"].tap.calls("view")
+		require.LessOrEqual(cr.t, looks, 28, "twice a second for ten seconds")
+		require.GreaterOrEqual(cr.t, looks, 16)
+		keep(60)
+		require.LessOrEqual(cr.t, cr.all["b"].tap.calls("view")-looks, 28, "every three seconds, and with each listing")
+	})
 }
 
 // hints sends a hint to a node.

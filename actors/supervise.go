@@ -19,6 +19,8 @@ type drain struct {
 	discard bool
 	// to is who the lease is handed to, instead of being released.
 	to string
+	// afterRead puts it off until the shard has been read once more, if that is soon.
+	afterRead bool
 }
 
 // role names an actor for logs and for the tests that make it panic.

@@ -37,7 +37,7 @@ func (f *failoverRun) start(name string, skew time.Duration) {
 	n := &failoverNode{name: name, run: f, exit: make(chan struct{})}
 	n.gate = newStoreGate(f, n)
 	args := []string{
-		"--endpoint", f.kinesisLocal, "--region", "us-east-1", "--test-credentials", "--log-level", "info",
+		"--endpoint", f.kinesis, "--region", "us-east-1", "--test-credentials", "--log-level", "info",
 		"consume", f.stream, "--end-with-stdin", "--output", "json", "--owner", name,
 		"--lease-store", "dynamodb:" + f.stream, "--dynamodb-endpoint", n.gate.server.URL,
 	}

@@ -34,20 +34,20 @@ const failoverTTL = 10 * time.Second
 // failoverRun is one run of a case: a stream and a lease table of its own, the nodes, a publisher, and the log.
 type failoverRun struct {
 	*target
-	t            *testing.T
-	program      string
-	folder       string // of the nodes' logs
-	kinesisLocal string
-	dynalite     string
-	web          *http.Client
-	table        *dynamodb.Client
-	stream       string // and table
-	shards       int
-	every        time.Duration // a record is published to each shard
-	hints        bool          // nodes can tell each other
-	number       int           // of the run
-	nodes        map[string]*failoverNode
-	rows         sync.Map // key → *sync.Mutex
+	t        *testing.T
+	program  string
+	folder   string // of the nodes' logs
+	kinesis  string // its endpoint
+	dynalite string
+	web      *http.Client
+	table    *dynamodb.Client
+	stream   string // and table
+	shards   int
+	every    time.Duration // a record is published to each shard
+	hints    bool          // nodes can tell each other
+	number   int           // of the run
+	nodes    map[string]*failoverNode
+	rows     sync.Map // key → *sync.Mutex
 
 	began   time.Time
 	slowest atomic.Int64 // how long something took that should take no time, in nanoseconds
@@ -62,10 +62,13 @@ type failoverRun struct {
 func newFailoverRun(t *testing.T, program string, c failoverCase, number int) *failoverRun {
 	t.Helper()
 	f := &failoverRun{
-		t: t, program: program, kinesisLocal: emulators.KinesisLocal(t), dynalite: emulators.Dynalite(t), shards: c.shards, every: c.every, hints: c.hints,
+		t: t, program: program, dynalite: emulators.Dynalite(t), shards: c.shards, every: c.every, hints: c.hints,
 		number: number, nodes: map[string]*failoverNode{}, began: time.Now(), stop: make(chan struct{}),
 	}
-	f.target = emulator(t, kinesisLocal, f.kinesisLocal)
+	if f.kinesis = emulators.KinesisLocal(t); c.service == kinesalite {
+		f.kinesis = emulators.Kinesalite(t)
+	}
+	f.target = emulator(t, c.service, f.kinesis)
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	f.web = &http.Client{Transport: transport, Timeout: patience}
 	f.table = dynamodb.NewFromConfig(aws.Config{
