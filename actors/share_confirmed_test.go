@@ -22,12 +22,12 @@ func TestALeaseFoundInOnesOwnNameIsTrustedFromAWriteOfOnesOwn(t *testing.T) {
 		cr.leave("a")
 		var tap tapStore
 		b := cr.spawn("b", tapped(&tap))
-		var given time.Time
+		free, given := cr.lease(shardName(0)), time.Time{}
 		tap.onCall(func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error {
 			switch err := do(ctx); {
 			case c.op == "view" && given.IsZero():
 				given = time.Now()
-				_, err = cr.store.Acquire(ctx, cr.lease(shardName(0)), b.owner)
+				_, err = cr.store.Acquire(ctx, free, b.owner)
 				time.Sleep(6 * time.Second)
 				return err
 			case c.op == "get" && err == nil:
@@ -42,7 +42,7 @@ func TestALeaseFoundInOnesOwnNameIsTrustedFromAWriteOfOnesOwn(t *testing.T) {
 		time.Sleep(time.Until(given.Add(cr.cfg.Timings.withDefaults().LeaseTTL)))
 		cr.putOne(cr.keys[0])
 		time.Sleep(3 * time.Second)
-		require.Len(cr.t, cr.deliveries(), 1, "it was delivered after the end of the ttl")
+		require.Len(cr.t, cr.deliveries(), 1, "it was delivered after the end of the ttl: %v", cr.history(shardName(0)))
 		tap.onCall(nil)
 		cr.calm()
 	})

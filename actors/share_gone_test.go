@@ -55,7 +55,7 @@ func TestANodeLeavesAfterOneThatItHandsShardsTo(t *testing.T) {
 	inCrew(t, 4, func(cr *crew) {
 		cr.join("a", "c")
 		cr.pass(8 * time.Second)
-		cr.works(2 * time.Second)
+		cr.works(8 * time.Second) // so that the handover is not done by then
 		cr.pass(3 * time.Second)
 		offered := make(chan string, 10)
 		cr.ledger.onDone(func(c storeCall) {

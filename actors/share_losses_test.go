@@ -24,7 +24,8 @@ func TestALeaseThatWasLostOftenIsTakenUpAtOnceWhenItIsHanded(t *testing.T) {
 				ghosts, err := cr.store.Acquire(ctx, c.lease, "ghost")
 				require.NoError(cr.t, err)
 				last := lost == races
-				time.AfterFunc(4*time.Second, func() { cr.passOn(ghosts, b.owner, last, &handed) })
+				late := context.WithoutCancel(ctx)
+				time.AfterFunc(4*time.Second, func() { cr.passOn(late, ghosts, b.owner, last, &handed) })
 			}
 			err := do(ctx)
 			if c.op == "acquire" && err == nil {
@@ -41,13 +42,13 @@ func TestALeaseThatWasLostOftenIsTakenUpAtOnceWhenItIsHanded(t *testing.T) {
 }
 
 // passOn releases a lease, or hands it over the last time.
-func (cr *crew) passOn(lease leasestore.Lease, to string, last bool, handed *time.Time) {
+func (cr *crew) passOn(ctx context.Context, lease leasestore.Lease, to string, last bool, handed *time.Time) {
 	if !last {
-		_, err := cr.store.Release(context.Background(), lease)
+		_, err := cr.store.Release(ctx, lease)
 		require.NoError(cr.t, err)
 		return
 	}
 	*handed = time.Now()
-	_, err := cr.store.Acquire(context.Background(), lease, to)
+	_, err := cr.store.Acquire(ctx, lease, to)
 	require.NoError(cr.t, err)
 }
