@@ -56,8 +56,10 @@ type broker struct {
 
 	applications applications
 
-	subscriptions map[string]*subscription // by coordinator's actor id
-	publishers    map[string]*actor.PID    // by stream's spelling
+	subscriptions map[string]*subscription       // by coordinator's actor id
+	ending        map[string]leasestore.StreamID // coordinators that have failed, and may hold leases still, by actor id
+	claims        []streamIdentified             // that wait for them to end
+	publishers    map[string]*actor.PID          // by stream's spelling
 	status        gatherings
 	closing       brokerClosing
 }
@@ -121,7 +123,7 @@ func SpawnBroker(system *actor.ActorSystem, cfg Config) (*actor.PID, error) {
 func newBroker(cfg *Config) *broker {
 	b := &broker{
 		cfg: cfg, behavior: actor.NewBehavior(), state: messages.BrokerState_BROKER_STATE_CONFIGURED,
-		subscriptions: make(map[string]*subscription), publishers: make(map[string]*actor.PID),
+		subscriptions: make(map[string]*subscription), ending: make(map[string]leasestore.StreamID), publishers: make(map[string]*actor.PID),
 	}
 	b.behavior.Become(b.configured)
 	return b
@@ -220,7 +222,7 @@ func (b *broker) connected(c actor.Context) {
 	case childGone:
 		b.onChildGone(c, m.who)
 	case subscriptionLeaving:
-		b.leave(m.stream)
+		b.onLeaving(m)
 	case *messages.Hint:
 		b.onHint(c, m)
 	case Topology:
