@@ -80,8 +80,8 @@ func RetryBackoff(first time.Duration) StreamOption {
 }
 
 // RedeliverAfter is how long a record delivered to an actor may stay unsettled, and nothing be settled that was read before it, until it is delivered
-// again: what is sent to another node can be lost on the way. Choose it longer than a record takes to be handled; zero is never. MaxAttempts does
-// not count these deliveries. Default 30 s for an actor on another node, never for one on this node. A HandlerFunc, which is always on this node, has
+// again: what is sent to another node can be lost on the way. Choose it longer than a record takes to be handled, and at least 10 ms; zero is
+// never. MaxAttempts does not count these deliveries. Default 30 s for an actor on another node, never for one on this node. A HandlerFunc, which is always on this node, has
 // no use for it.
 func RedeliverAfter(d time.Duration) StreamOption {
 	return func(s *messages.StreamDescriptor) { s.RedeliverAfter = durationpb.New(d) }

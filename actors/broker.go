@@ -57,9 +57,11 @@ type broker struct {
 
 	applications applications
 
-	subscriptions map[string]*subscription // by coordinator's actor id
-	publishers    map[publisherKey]*Outlet // by stream's spelling and options
-	quotas        map[string]*quota        // of streams published to, by their spelling
+	subscriptions map[string]*subscription       // by coordinator's actor id
+	ending        map[string]leasestore.StreamID // coordinators that have failed, and may hold leases still, by actor id
+	claims        []streamIdentified             // that wait for them to end
+	publishers    map[publisherKey]*Outlet       // by stream's spelling and options
+	quotas        map[string]*quota              // of streams published to, by their spelling
 	status        gatherings
 	closing       brokerClosing
 }
@@ -123,8 +125,8 @@ func SpawnBroker(system *actor.ActorSystem, cfg Config) (*actor.PID, error) {
 func newBroker(cfg *Config) *broker {
 	b := &broker{
 		cfg: cfg, behavior: actor.NewBehavior(), state: messages.BrokerState_BROKER_STATE_CONFIGURED,
-		subscriptions: make(map[string]*subscription), publishers: make(map[publisherKey]*Outlet),
-		quotas: make(map[string]*quota),
+		subscriptions: make(map[string]*subscription), ending: make(map[string]leasestore.StreamID),
+		publishers: make(map[publisherKey]*Outlet), quotas: make(map[string]*quota),
 	}
 	b.behavior.Become(b.configured)
 	return b
@@ -225,7 +227,7 @@ func (b *broker) connected(c actor.Context) {
 	case childGone:
 		b.onChildGone(c, m.who)
 	case subscriptionLeaving:
-		b.leave(m.stream)
+		b.onLeaving(m)
 	case *messages.Hint:
 		b.onHint(c, m)
 	case Topology:

@@ -37,8 +37,8 @@ type beaten struct {
 // memberRemoved: the row is gone, or could not be removed.
 type memberRemoved struct{ err error }
 
-// subscriptionLeaving: a coordinator hands its shards over, and wants no more of them.
-type subscriptionLeaving struct{ stream leasestore.StreamID }
+// subscriptionLeaving: a coordinator hands its shards over, or can't read any for now, and wants no more of them.
+type subscriptionLeaving struct{ coordinator *actor.PID }
 
 func (b *broker) shared() bool { return !b.ownStore }
 
@@ -59,6 +59,12 @@ func (b *broker) join(c actor.Context, m streamIdentified) {
 	}
 	ms.waiting = append(ms.waiting, m)
 	b.beat()
+}
+
+func (b *broker) onLeaving(m subscriptionLeaving) {
+	if s := b.subscriptions[m.coordinator.Id]; s != nil {
+		b.leave(s.stream)
+	}
 }
 
 // leave takes the stream out of the row.
@@ -88,8 +94,12 @@ func (b *broker) beat() {
 		timeout = max(timeout, b.cfg.Timings.CallTimeout) // nobody counts on it yet, and the store may have to make its table first
 	}
 	ms.abandon = b.fx.run(timeout, func(ctx context.Context) any {
-		stored, err := store.Beat(ctx, member)
-		return beaten{member: stored, claimed: claimed, err: err}
+		m := beaten{claimed: claimed}
+		m.err = withoutPanic(func() (err error) {
+			m.member, err = store.Beat(ctx, member)
+			return err
+		})
+		return m
 	})
 }
 
@@ -143,7 +153,7 @@ func (b *broker) removeMember() bool {
 	b.timers.cancel(timerBeat)
 	store, member := b.store, ms.member
 	b.fx.run(min(b.cfg.Timings.LeaseTTL/3, time.Second), func(ctx context.Context) any {
-		return memberRemoved{err: store.Forget(ctx, member)}
+		return memberRemoved{err: withoutPanic(func() error { return store.Forget(ctx, member) })}
 	})
 	return false
 }

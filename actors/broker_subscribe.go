@@ -79,6 +79,12 @@ func (b *broker) onIdentified(c actor.Context, m streamIdentified) {
 			return
 		}
 	}
+	for _, stream := range b.ending {
+		if stream.Name == m.stream.Name {
+			b.claims = append(b.claims, m)
+			return
+		}
+	}
 	if own.stream != m.stream && own.stream.Name != "" {
 		b.leave(own.stream)
 	}
@@ -103,20 +109,41 @@ func (b *broker) onOpened(c actor.Context, m subscriptionOpened) {
 	}
 }
 
-// onFailed answers Subscribe that it failed. The stream may be subscribed to again at once.
+// onFailed answers Subscribe that it failed. The stream may be subscribed to again at once; that one begins when this one's readers have let go of
+// their leases: both hold them under the same owner id, and neither the store nor they themselves could tell whose is whose.
 func (b *broker) onFailed(c actor.Context, m subscriptionFailed) {
 	s := b.subscriptions[m.coordinator.Id]
 	if s == nil || s.open {
 		return
 	}
+	if s.stream.Name != "" {
+		b.ending[m.coordinator.Id] = s.stream
+	}
 	b.forget(m.coordinator)
 	answer(c.ActorSystem(), s.asker.pid, m.err, s.asker.correlation)
+}
+
+// hasEnded lets those go on that waited for a coordinator which had failed.
+func (b *broker) hasEnded(c actor.Context, coordinator *actor.PID) {
+	if _, failed := b.ending[coordinator.Id]; !failed {
+		return
+	}
+	delete(b.ending, coordinator.Id)
+	claims := b.claims
+	b.claims = nil
+	if b.state != messages.BrokerState_BROKER_STATE_CONNECTED {
+		return
+	}
+	for _, m := range claims {
+		b.onIdentified(c, m)
+	}
 }
 
 // onEnded forgets a subscription that ended in order, and only then answers Unsubscribe: whoever subscribes to the stream again
 // when he hears it must find it free.
 func (b *broker) onEnded(c actor.Context, m subscriptionEnded) {
 	b.forget(m.coordinator)
+	b.hasEnded(c, m.coordinator)
 	for _, who := range m.askers {
 		if who.pid != nil {
 			c.Send(who.pid, &messages.Unsubscribed{Unfinished: m.unfinished, Correlation: who.correlation})
@@ -140,6 +167,7 @@ type childGone struct{ who *actor.PID }
 
 // onChildGone forgets a child. A coordinator that was stopped by force before it was open has not answered.
 func (b *broker) onChildGone(c actor.Context, who *actor.PID) {
+	b.hasEnded(c, who)
 	if s := b.subscriptions[who.Id]; s != nil {
 		b.forget(who)
 		if !s.open {

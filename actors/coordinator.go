@@ -41,7 +41,7 @@ import (
 //
 // In opening it describes the stream (creating it if asked), lists shards and leases, starts a reader for each shard it may take, and waits
 // until each has its first iterator or trouble; only then it tells the broker that the subscription is open. In running it lists
-// every 10 s and looks at the leases every 3 s while some shard is not its own, and each time brings "leases of ours in the store" and
+// every 10 s and looks at the leases every 3 s if others use the store too or some shard is not its own, and each time brings "leases of ours in the store" and
 // "readers alive" together. In startingOver, as the stream was created again, it waits until its readers have stopped. In closing it drains
 // its readers and stops when the last has stopped, and the broker has forgotten it if there is an end to tell.
 //
@@ -78,6 +78,7 @@ type coordinator struct {
 	listing    bool     // under way
 	unseen     *listing // the last, until a scan takes it in
 	listFail   int
+	lookFail   int  // looks at the leases in a row that failed
 	gone       bool // the stream was not there at the last look, and is waited for
 	recreating bool // it was created again, and the readers of before are stopping
 	reopens    int  // tries in vain to open again
@@ -249,7 +250,7 @@ func (co *coordinator) forgetAll() {
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
 	co.shards, co.rows, co.audits = make(map[string]*shardInfo), nil, auditState{told: make(map[string]bool)}
 	co.state, co.movedTo, co.awaited = leasestore.StreamState{}, 0, nil
-	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.gone, co.recreating = false, false, false, nil, 0, false, false
+	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.lookFail, co.gone, co.recreating = false, false, false, nil, 0, 0, false, false
 	co.retiring, co.strangers = false, make(map[string]bool)
 	co.shares = shareState{roster: newRoster(co.cfg.Timings.LeaseTTL)}
 }
@@ -333,7 +334,7 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 	case sweepSeen:
 		co.onSweepSeen(c, m)
 	case swept:
-		co.finishClose(c)
+		co.onSwept(c, m)
 	}
 }
 

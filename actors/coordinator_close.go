@@ -48,7 +48,7 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 	}
 	co.seeks.refuseAll(c, notConnected(messages.BrokerState_BROKER_STATE_CLOSING))
 	if first && co.found.id.Name != "" {
-		c.Send(c.Parent(), subscriptionLeaving{co.found.id})
+		c.Send(c.Parent(), subscriptionLeaving{c.Self()})
 		co.hintAll(c, messages.HintKind_HINT_KIND_LEAVING)
 	}
 	if first && req.timeout > 0 && co.shares.company {
@@ -67,8 +67,8 @@ func (co *coordinator) drainReaders(c actor.Context, timeout time.Duration) {
 		if s.reader == nil {
 			continue
 		}
-		if s.giving == "" {
-			s.name(heirs[s.id])
+		if to, named := heirs[s.id]; named || s.giving == "" { // named anew if the one that it was going to is gone
+			s.name(to)
 		}
 		c.Send(s.reader, drain{timeout: timeout, to: s.giving})
 	}

@@ -48,8 +48,8 @@ func (co *coordinator) checkHeir(s *shardInfo, now time.Time) {
 	}
 }
 
-// inVain reports whether the shard was handed to a node that is dead or gone, and did not take it up.
+// inVain reports whether the shard was handed to a node that is dead, gone or does not read the stream any more, and that did not take it up.
 func (co *coordinator) inVain(s *shardInfo, now time.Time) bool {
 	h := s.heir
-	return s.reader == nil && h.id != "" && s.lease.Owner == h.id && s.lease.Counter == h.counter && !co.shares.roster.has(h.id, now)
+	return s.reader == nil && h.id != "" && s.lease.Owner == h.id && s.lease.Counter == h.counter && !co.shares.roster.takes(h.id, co.found.id, now)
 }

@@ -292,6 +292,7 @@ func (co *coordinator) fail(c actor.Context, e *Error) {
 	}
 	co.awaited = nil
 	co.seeks.refuseAll(c, e)
+	c.Send(c.Parent(), subscriptionLeaving{c.Self()}) // it joins again as it opens
 	co.timers.set(timerReopen, jitter(backoff(restartFirst, restartMax, co.reopens)))
 }
 

@@ -80,7 +80,7 @@ func (co *coordinator) scan() {
 		co.unseen = nil
 	}
 	store, id, first := co.store, co.found.id, !co.live
-	co.fx.run(co.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+	co.fx.run(co.lookTimeout(), func(ctx context.Context) any {
 		m := seen
 		var view leasestore.View
 		view, m.leaseErr = store.View(ctx, id)
@@ -91,6 +91,15 @@ func (co *coordinator) scan() {
 		}
 		return m
 	})
+}
+
+// lookTimeout is how long a look may take. One that gets no answer must not hold up the next, by which the shards of a dead node are taken over;
+// but a store that is slow is given more time after each look that was too long for it.
+func (co *coordinator) lookTimeout() time.Duration {
+	if !co.live {
+		return co.cfg.Timings.CallTimeout
+	}
+	return backoff(co.cfg.Timings.LeaseTTL/3, co.cfg.Timings.CallTimeout, 1+co.lookFail)
 }
 
 func (co *coordinator) onScanned(c actor.Context, m scanned) {
@@ -113,8 +122,10 @@ func (co *coordinator) onScanned(c actor.Context, m scanned) {
 		return
 	}
 	if m.leaseErr != nil {
+		co.lookFail++
 		co.log().Warn("the leases can't be read; readers go on", slog.Any("error", m.leaseErr))
 	} else {
+		co.lookFail = 0
 		co.learn(m)
 		if co.state.Seek != co.movedTo && !co.seeks.saving {
 			co.follow(c)
@@ -205,6 +216,9 @@ func (co *coordinator) learnLeases(leases []leasestore.Lease, begun, seenAt time
 		if begun.After(s.knownAt) {
 			co.checkOverride(s, row)
 			s.lease = row
+			if row.Owner != "" && row.Owner != co.owner && !co.isFree(s, seenAt) {
+				s.losses = 0 // it was lost to somebody, as is in order; only losses to nobody add up
+			}
 		}
 		s.remember(row)
 	}

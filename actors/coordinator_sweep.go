@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/protokinesis/protokinesis/leasestore"
+	"github.com/protokinesis/protokinesis/messages"
 )
 
 // The last look of a coordinator that ends. Whoever hands a shard to a node that is leaving may not know it yet, and nodes that leave together may
@@ -24,8 +25,8 @@ type sweepSeen struct {
 	err  error
 }
 
-// swept: what was left is given away, as far as it could be.
-type swept struct{}
+// swept: what was left is given away, as far as it could be. rows are the leases as they are now.
+type swept struct{ rows []leasestore.Lease }
 
 func (co *coordinator) sweep() {
 	store, id := co.store, co.found.id
@@ -60,6 +61,7 @@ func (co *coordinator) onSweepSeen(c actor.Context, m sweepSeen) {
 	}
 	store, log := co.store, co.log()
 	co.fx.run(min(co.cfg.Timings.LeaseTTL/3, sweepTime), func(ctx context.Context) any {
+		var m swept
 		for i, row := range left {
 			var now leasestore.Lease
 			var err error
@@ -69,9 +71,19 @@ func (co *coordinator) onSweepSeen(c actor.Context, m sweepSeen) {
 				now, err = store.Release(ctx, row)
 			}
 			log.Info("a lease that was left behind is given away", slog.String("shard", row.Shard), slog.String("to", now.Owner), slog.Any("error", err))
+			if err == nil {
+				m.rows = append(m.rows, now)
+			}
 		}
-		return swept{}
+		return m
 	})
+}
+
+func (co *coordinator) onSwept(c actor.Context, m swept) {
+	for _, row := range m.rows {
+		co.hintOwner(c, messages.HintKind_HINT_KIND_HANDED, row.Owner)
+	}
+	co.finishClose(c)
 }
 
 // isLeftBehind reports whether the row is as this node left it when it handed it to one that is no heir any more.

@@ -76,6 +76,16 @@ func recovering(ctx context.Context, call func(ctx context.Context) any) (result
 	return call(ctx)
 }
 
+// withoutPanic makes a panic of call an error, for an actor that goes on with its state after one and waits for the call's result.
+func withoutPanic(call func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return call()
+}
+
 // result unwraps what an effect of this incarnation returned; ok is false for a stale one.
 func (e *effects) result(m effectDone) (result any, ok bool) {
 	if e == nil || m.incarnation != e.incarnation {

@@ -256,7 +256,8 @@ func (r *reader) reading(c actor.Context) {
 // renewed (reading) or found to be someone else's (the end).
 func (r *reader) paused(c actor.Context) { r.reading(c) }
 
-// draining: no more is fetched or delivered; what is in flight may settle until the drain's deadline.
+// draining: no more is fetched, and delivered only what waits behind its key and before records that were; what is in flight may settle until the
+// drain's deadline.
 func (r *reader) draining(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *messages.Settle:

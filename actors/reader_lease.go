@@ -110,16 +110,25 @@ func (r *reader) acquire() {
 	r.fx.run(r.leaseTimeout(), func(ctx context.Context) any {
 		done := leaseWritten{op: opAcquire, started: time.Now()}
 		done.lease, done.err = store.Acquire(ctx, lease, owner)
-		if done.err != nil {
+		found := done.err != nil
+		if found {
 			done.lease, done.err = leasestore.Confirm(ctx, store, lease, owner, done.err)
 		}
-		if done.err == nil && void {
+		before := done.lease
+		switch {
+		case done.err != nil:
+			return done
+		case void:
 			// The stored checkpoint is of before the last stream-wide seek: move it before anything is read.
 			done.started = time.Now()
-			before := done.lease
-			if done.lease, done.err = store.Move(ctx, before, to, seek); done.err != nil {
-				done.lease, done.err = leasestore.Confirm(ctx, store, before, owner, done.err)
-			}
+			done.lease, done.err = store.Move(ctx, before, to, seek)
+		case found:
+			// It may be that another has made this node the owner, and others have counted the ttl since then.
+			done.started = time.Now()
+			done.lease, done.err = store.Renew(ctx, before)
+		}
+		if done.err != nil {
+			done.lease, done.err = leasestore.Confirm(ctx, store, before, owner, done.err)
 		}
 		return done
 	})

@@ -73,9 +73,13 @@ func (r *roster) isAlive(m leasestore.Member, now time.Time) bool {
 	return known && !s.lapsed && now.Sub(s.since) < period
 }
 
-// has reports whether the member is there, and alive.
-func (r *roster) has(id string, now time.Time) bool {
-	return slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && r.isAlive(m, now) })
+// takes reports whether the member is there, and takes shards of the stream.
+func (r *roster) takes(id string, stream leasestore.StreamID, now time.Time) bool {
+	return slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && r.isSharing(m, stream, now) })
+}
+
+func (r *roster) isSharing(m leasestore.Member, stream leasestore.StreamID, now time.Time) bool {
+	return !m.Leaving && !r.left[m.ID] && m.Reads(stream) && r.isAlive(m, now)
 }
 
 // isSilentSince reports whether a member of ours, who shows signs of life often, has shown none since then.
@@ -96,7 +100,7 @@ func (r *roster) lapseSilent(then time.Time) {
 func (r *roster) sharing(stream leasestore.StreamID, now time.Time) []leasestore.Member {
 	var all []leasestore.Member
 	for _, m := range r.members {
-		if !m.Leaving && !r.left[m.ID] && m.Reads(stream) && r.isAlive(m, now) {
+		if r.isSharing(m, stream, now) {
 			all = append(all, m)
 		}
 	}

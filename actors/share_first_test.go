@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -49,5 +50,30 @@ func TestAShutdownOvertakesTheFirstSignOfLife(t *testing.T) {
 		a.leave()
 		a.closed()
 		require.Less(w.t, time.Since(began), 2*time.Second)
+	})
+}
+
+// The store panics where a node's row is written or removed: that is a failure like any other. The next sign of life follows, and a shutdown ends.
+func TestTheStorePanicsAtASignOfLife(t *testing.T) {
+	inCrew(t, 2, func(cr *crew) {
+		var tap tapStore
+		cr.join("a")
+		cr.spawn("b", tapped(&tap)).subscribe()
+		cr.pass(4 * time.Second)
+		panicking := true
+		tap.onCall(func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error {
+			if c.op == "beat" && panicking || c.op == "forget" {
+				panicking = false
+				panic(errors.New("injected"))
+			}
+			return do(ctx)
+		})
+		cr.pass(4 * time.Second)
+		begun := tap.calls("beat")
+		cr.pass(20 * time.Second)
+		require.GreaterOrEqual(cr.t, tap.calls("beat")-begun, 6)
+		cr.calm()
+		cr.leave("b")
+		cr.calm()
 	})
 }

@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,4 +71,58 @@ func TestANodeDiesInAHandover(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A look at the store gets no answer, as its packets are lost, while another node dies: the next look is not held up for as long as a call may take.
+func TestALookThatHangsDoesNotHoldUpATakeover(t *testing.T) {
+	inCrew(t, 4, func(cr *crew) {
+		cr.join("a")
+		var tap tapStore
+		cr.spawn("b", tapped(&tap)).subscribe()
+		cr.pass(4 * time.Second)
+		cr.balanced()
+		var hung atomic.Bool
+		tap.onCall(func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error {
+			if c.op == "view" && hung.CompareAndSwap(false, true) {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return do(ctx)
+		})
+		killed := time.Now()
+		cr.kill("a")
+		cr.pass(35 * time.Second)
+		require.True(cr.t, hung.Load())
+		require.Less(cr.t, cr.gap(killed), 20*time.Second)
+		cr.calm()
+	})
+}
+
+// A store that is slow to show what it holds is waited for.
+func TestALookMayTakeLong(t *testing.T) {
+	inCrew(t, 2, func(cr *crew) {
+		var tap tapStore
+		cr.join("a")
+		cr.spawn("b", tapped(&tap)).subscribe()
+		cr.pass(4 * time.Second)
+		var shown atomic.Int32
+		tap.onCall(func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error {
+			if c.op != "view" {
+				return do(ctx)
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(9 * time.Second):
+				shown.Add(1)
+				return do(ctx)
+			}
+		})
+		cr.kill("a")
+		cr.pass(90 * time.Second)
+		require.Positive(cr.t, shown.Load())
+		cr.balanced()
+		tap.onCall(nil)
+		cr.calm()
+	})
 }

@@ -197,8 +197,14 @@ func checkDurations(name string, d *messages.StreamDescriptor, r *reading) *Erro
 		}
 		*f.into = f.value.AsDuration()
 	}
+	if r.redeliverAfter > 0 && r.redeliverAfter < redeliverLeast {
+		return invalid(name, "redeliver_after", "%v is too short: at least %v, or zero for never", r.redeliverAfter, redeliverLeast)
+	}
 	return nil
 }
+
+// redeliverLeast is the shortest time until a delivery comes again: a shard looks for them several times in it.
+const redeliverLeast = 10 * time.Millisecond
 
 func checkDeadLetter(name string, d *messages.StreamDescriptor, ref streamRef) *Error {
 	dead, err := parseStream(d.GetDeadLetter())

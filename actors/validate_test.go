@@ -128,6 +128,7 @@ func TestDescriptorFieldsThatAreWrong(t *testing.T) {
 		"a negative poll interval":      {"poll_interval", func(d d) { d.PollInterval = durationpb.New(-time.Second) }},
 		"a negative interval":           {"checkpoint_interval", func(d d) { d.CheckpointInterval = durationpb.New(-time.Hour) }},
 		"a negative wait":               {"redeliver_after", func(d d) { d.RedeliverAfter = durationpb.New(-time.Nanosecond) }},
+		"a wait of no time":             {"redeliver_after", func(d d) { d.RedeliverAfter = durationpb.New(time.Millisecond) }},
 		"no duration":                   {"poll_interval", func(d d) { d.PollInterval = &durationpb.Duration{Seconds: 1, Nanos: -1} }},
 		"a duration out of range":       {"retry_backoff", func(d d) { d.RetryBackoff = &durationpb.Duration{Seconds: math.MaxInt64} }},
 		"a bad dead letter":             {"dead_letter", func(d d) { d.DeadLetter, d.MaxAttempts = "a b", 3 }},

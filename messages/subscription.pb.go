@@ -303,8 +303,8 @@ type StreamDescriptor struct {
 	StrayRecords StrayRecords `protobuf:"varint,17,opt,name=stray_records,json=strayRecords,proto3,enum=messages.v1.StrayRecords" json:"stray_records,omitempty"`
 	// How long a delivery may stay unsettled, and nothing be settled that was read before it, until it is delivered again with attempt one higher: what is
 	// sent to another node can be lost on the way. At first only one such record of a shard comes again; when that is settled, more follow. A settlement of
-	// any of a record's deliveries counts. Choose it longer than a record takes to be handled. Zero: never. Default: 30 s for a
-	// subscriber on another node, never for one on this node.
+	// any of a record's deliveries counts. Choose it longer than a record takes to be handled, and at least 10 ms. Zero: never. Default: 30 s
+	// for a subscriber on another node, never for one on this node.
 	RedeliverAfter *durationpb.Duration `protobuf:"bytes,18,opt,name=redeliver_after,json=redeliverAfter,proto3" json:"redeliver_after,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

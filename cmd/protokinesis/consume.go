@@ -67,7 +67,7 @@ func (consumeCmd) Help() string {
 
 With --parallel 1 the records of a shard are handled in their order, and one that fails holds up its shard; with more, records of one partition key are, and one that fails holds up its key.
 
-With --lease-store dynamodb:TABLE the nodes, each a consume, share the stream: their shares differ by a shard at most, one that ends in order hands its shards to the others, and those of one that dies are taken over after --lease-ttl. --from moves the whole stream, whoever reads it: give it to nodes that start together, and not to one that joins later.
+With --lease-store dynamodb:TABLE the nodes, each a consume, share the stream: their shares differ by a shard at most, one that ends in order hands its shards to the others, and those of one that dies are taken over by a node that has watched them for --lease-ttl. --from moves the whole stream, whoever reads it: give it to nodes that start together, and not to one that joins later.
 
 After an orderly end the next run with the same lease store goes on with the next record: none is missing and none comes twice. After a crash none is missing, and the last ones may come again.`
 }

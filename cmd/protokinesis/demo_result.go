@@ -69,9 +69,16 @@ func (r demoResult) print(a *app) error {
 	}
 	_, err := fmt.Fprintf(a.stdout, `%d records published in %.1f s, %d delivered, %d acked
 %d lost, %d duplicates, %d out of order
-%d shards at the start, %d open at the end: %d split, %d merge
-`, r.Published, r.Seconds, r.Delivered, r.Acked, r.Lost, r.Duplicates, r.OutOfOrder, r.ShardsStart, r.ShardsEnd, r.Splits, r.Merges)
+%s at the start, %d open at the end: %d split, %d merge
+`, r.Published, r.Seconds, r.Delivered, r.Acked, r.Lost, r.Duplicates, r.OutOfOrder, shardCount(r.ShardsStart), r.ShardsEnd, r.Splits, r.Merges)
 	return err
+}
+
+func shardCount(n int) string {
+	if n == 1 {
+		return "1 shard"
+	}
+	return fmt.Sprintf("%d shards", n)
 }
 
 // nodesResult is what a demo with several nodes tells besides; what was not measured is left out.
@@ -97,7 +104,7 @@ func (r demoResult) printNodes(a *app) error {
 		fmt.Fprintf(&b, ", one left, and its shards were read again after %.1f s", *r.Handover)
 	}
 	if r.Balanced != nil && r.Moves != nil {
-		fmt.Fprintf(&b, "; %d moves, %d shards between the most and the fewest at the end", *r.Moves, *r.Balanced)
+		fmt.Fprintf(&b, "; %d moves, %s between the most and the fewest at the end", *r.Moves, shardCount(*r.Balanced))
 	}
 	_, err := fmt.Fprintln(a.stdout, b.String())
 	return err

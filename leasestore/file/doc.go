@@ -22,8 +22,10 @@
 //
 //	meta     "format" -> "1"
 //	leases   a bucket per stream, named name@created: shard id -> JSON object
-//	         {"owner", "counter", "checkpoint", "seek", "parents"}; empty fields are left out
+//	         {"owner", "next", "counter", "checkpoint", "seek", "parents"}; empty fields are left out
 //	streams  name@created -> JSON object {"version", "seek", "start", "tip"}
+//
+// Members are in memory only.
 //
 // Checkpoints are written as leasestore.Checkpoint.String does. Fields that this version does not know are ignored, and
 // lost when the row is next written; what it can not read at all is [ErrCorrupt], never a guess.
