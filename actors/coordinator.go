@@ -61,6 +61,8 @@ type coordinator struct {
 
 	found      streamFound
 	state      leasestore.StreamState
+	stateAt    time.Time // when the state was known to be stored so
+	restoring  bool      // a state that was lost is being stored again
 	observer   *leasestore.Observer
 	shards     map[string]*shardInfo
 	rows       map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
@@ -250,6 +252,7 @@ func (co *coordinator) forgetAll() {
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
 	co.shards, co.rows, co.audits = make(map[string]*shardInfo), nil, auditState{told: make(map[string]bool)}
 	co.state, co.movedTo, co.awaited = leasestore.StreamState{}, 0, nil
+	co.stateAt, co.restoring = time.Time{}, false
 	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.lookFail, co.gone, co.recreating = false, false, false, nil, 0, 0, false, false
 	co.retiring, co.strangers = false, make(map[string]bool)
 	co.shares = shareState{roster: newRoster(co.cfg.Timings.LeaseTTL)}
@@ -323,6 +326,8 @@ func (co *coordinator) onResult(c actor.Context, result any) {
 		co.onListing(c, m)
 	case scanned:
 		co.onScanned(c, m)
+	case stateRestored:
+		co.onStateRestored(m)
 	case stateSaved:
 		co.onStateSaved(c, m)
 	case startProbed:

@@ -224,7 +224,7 @@ func (co *coordinator) onStateSaved(c actor.Context, m stateSaved) {
 		co.fail(c, leaseError(leasestore.Key{}, co.how.stream.spelling, "the stream's state can't be stored", m.err))
 		return
 	}
-	co.state = m.state
+	co.state, co.stateAt = m.state, time.Now()
 	if co.awaited == nil { // the first pass has still to begin
 		co.startWhereAsked(c)
 		return

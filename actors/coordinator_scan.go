@@ -127,6 +127,7 @@ func (co *coordinator) onScanned(c actor.Context, m scanned) {
 	} else {
 		co.lookFail = 0
 		co.learn(m)
+		co.restoreState(m)
 		if co.state.Seek != co.movedTo && !co.seeks.saving {
 			co.follow(c)
 		}
@@ -192,12 +193,7 @@ func (co *coordinator) learn(m scanned) {
 	co.learnLeases(m.leases, m.begun, m.seenAt)
 	co.look(m)
 	co.listStrangers()
-	if m.state.Version > co.state.Version {
-		co.state = m.state
-	}
-	if co.state.Version == 0 {
-		co.state = leasestore.StreamState{Stream: co.found.id, Start: leasestore.AtTimestamp(co.found.openedAt), Tip: true}
-	}
+	co.learnState(m)
 }
 
 // learnLeases takes in all leases, as a look showed them.

@@ -154,7 +154,7 @@ func (co *coordinator) onSeekSaved(c actor.Context, m stateSaved) {
 		co.answerSeek(c)
 		return
 	}
-	co.state = m.state
+	co.state, co.stateAt = m.state, time.Now()
 	co.relist(m.shards)
 	co.moving = true
 	if startAt { // the first pass goes on
