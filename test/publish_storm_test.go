@@ -47,6 +47,7 @@ type storm struct {
 	entries int
 	kinds   map[string]int
 
+	resharding sync.Mutex   // one at a time
 	overloaded atomic.Int64 // given back, as a shard was throttled and others needed the room
 }
 
@@ -219,6 +220,8 @@ func poisoned(records []json.RawMessage) bool {
 
 // reshard splits an open shard, or merges two.
 func (x *storm) reshard(call int) {
+	x.resharding.Lock()
+	defer x.resharding.Unlock()
 	x.count("reshards")
 	open := slices.DeleteFunc(x.s.shards(x.t, x.stream), func(s types.Shard) bool { return s.SequenceNumberRange.EndingSequenceNumber != nil })
 	slices.SortFunc(open, func(a, b types.Shard) int { // decimal, without leading zeros
