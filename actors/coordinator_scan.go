@@ -86,6 +86,9 @@ func (co *coordinator) scan() {
 		view, m.leaseErr = store.View(ctx, id)
 		m.leases, m.state, m.members, m.planner = view.Leases, view.State, view.Members, view.Planner
 		m.seenAt = time.Now()
+		if m.leaseErr == nil && stateIsMissing(view) {
+			m.state, m.leaseErr = stateAfter(ctx, store, id)
+		}
 		if m.leaseErr == nil && m.state.Version == 0 && first && len(m.leases) == 0 {
 			m.stored, m.leaseErr = store.Streams(ctx)
 		}

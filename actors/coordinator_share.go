@@ -144,6 +144,9 @@ func (co *coordinator) giveAway(c actor.Context) {
 	}
 	give := assign(f, st.before).give
 	for _, id := range slices.Sorted(maps.Keys(give)) {
+		if !st.roster.isProven(give[id]) {
+			continue
+		}
 		co.give(c, co.shards[id], give[id], co.cfg.Timings.HandoverTimeout)
 	}
 	if len(give) == 0 && len(assign(f, f).give) > 0 {

@@ -2,7 +2,9 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/protokinesis/protokinesis/leasestore"
@@ -15,6 +17,21 @@ import (
 type stateRestored struct {
 	state leasestore.StreamState
 	err   error
+}
+
+// stateIsMissing reports whether a look shows leases of a seek and no state. It may be lost; or the look passed its row before it was stored, and those of
+// the leases afterwards.
+func stateIsMissing(v leasestore.View) bool {
+	return v.State.Version == 0 && slices.ContainsFunc(v.Leases, func(l leasestore.Lease) bool { return l.Seek > 0 })
+}
+
+// stateAfter reads the state once its leases have been seen: it is stored before any lease has its number, so by now it is there unless it is lost.
+func stateAfter(ctx context.Context, store leasestore.Store, stream leasestore.StreamID) (leasestore.StreamState, error) {
+	state, err := store.State(ctx, stream)
+	if errors.Is(err, leasestore.ErrNotFound) {
+		return leasestore.StreamState{}, nil
+	}
+	return state, err
 }
 
 // learnState takes in the stream's state, as a look showed it.

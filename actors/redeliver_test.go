@@ -215,6 +215,7 @@ func TestManyLostDeliveriesComeSoon(t *testing.T) {
 			w.put("k", fmt.Sprint(1000+i))
 			time.Sleep(time.Second)
 		}
+		time.Sleep(10 * time.Second) // some polls, for the last of them
 		synctest.Wait()
 		require.Len(t, seen, 360)
 		for data, attempt := range seen {

@@ -24,10 +24,11 @@ type beatSeen struct {
 	beat   int64
 	since  time.Time
 	lapsed bool // a lease of the member has expired since
+	proven bool // it has been seen to come, or to show another sign of life
 }
 
 func newRoster(ttl time.Duration) *roster {
-	return &roster{ttl: ttl, seen: make(map[string]beatSeen)}
+	return &roster{ttl: ttl}
 }
 
 // observe takes in a look at the store; now is when it was over.
@@ -36,7 +37,7 @@ func (r *roster) observe(members []leasestore.Member, planner leasestore.Planner
 	for _, m := range members {
 		s, known := r.seen[m.ID]
 		if !known || s.beat != m.Beat {
-			s = beatSeen{beat: m.Beat, since: now}
+			s = beatSeen{beat: m.Beat, since: now, proven: known || r.seen != nil}
 		}
 		seen[m.ID] = s
 	}
@@ -71,6 +72,12 @@ func (r *roster) isAlive(m leasestore.Member, now time.Time) bool {
 	}
 	s, known := r.seen[m.ID]
 	return known && !s.lapsed && now.Sub(s.since) < period
+}
+
+// isProven reports whether the member is known to have lived since the first look. A row that was there then may be of one that has long been dead: others
+// know, and give it nothing. Members that are not ours show signs of life too seldom to be waited for.
+func (r *roster) isProven(id string) bool {
+	return r.seen[id].proven || slices.ContainsFunc(r.members, func(m leasestore.Member) bool { return m.ID == id && m.Period != 0 })
 }
 
 // takes reports whether the member is there, and takes shards of the stream.

@@ -105,3 +105,47 @@ func TestANodeStartsWithoutAState(t *testing.T) {
 		cr.check()
 	}, func(c *Config) { store.Store, c.Store = c.Store, store })
 }
+
+// tornView shows leases and not the state, as a look that passed the state's row before it was stored.
+type tornView struct {
+	leasestore.Store
+	torn atomic.Bool
+}
+
+func (s *tornView) Shared() bool { return true }
+
+func (s *tornView) View(ctx context.Context, stream leasestore.StreamID) (leasestore.View, error) {
+	v, err := s.Store.View(ctx, stream)
+	if s.torn.Load() {
+		v.State = leasestore.StreamState{Stream: stream}
+	}
+	return v, err
+}
+
+// A node's first looks show leases of a seek, and not yet the seek. What it takes then it reads from where the seek has put the stream, not from the tip.
+func TestALookThatMissesTheStateLosesNothing(t *testing.T) {
+	store := &tornView{}
+	inCrew(t, 2, func(cr *crew) {
+		cr.putEach()
+		a := cr.spawn("a")
+		a.tap.onCall(func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error {
+			if c.op == "acquire" && c.lease.Shard == shardName(1) {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return do(ctx)
+		})
+		a.subscribe(horizon)
+		rows, err := cr.store.List(cr.t.Context(), cr.streamID())
+		require.NoError(cr.t, err)
+		require.Len(cr.t, rows, 1, "the other shard has no lease yet")
+		store.torn.Store(true)
+		cr.join("b")
+		cr.pass(8 * time.Second)
+		store.torn.Store(false)
+		cr.pass(4 * time.Second)
+		cr.kill("a")
+		cr.pass(20 * time.Second)
+		cr.calm()
+	}, func(c *Config) { store.Store, c.Store = c.Store, store })
+}

@@ -35,7 +35,12 @@ type failoverNode struct {
 // start starts a node; its clock is wrong by so much.
 func (f *failoverRun) start(name string, skew time.Duration) {
 	n := &failoverNode{name: name, run: f, exit: make(chan struct{})}
-	n.gate = newStoreGate(f, n)
+	read, write, err := os.Pipe()
+	require.NoError(f.t, err)
+	defer func() { _ = write.Close() }()
+	n.output, err = read.SyscallConn()
+	require.NoError(f.t, err)
+	n.gate = newStoreGate(f, n) // after n.output, which its goroutines read
 	args := []string{
 		"--endpoint", f.kinesis, "--region", "us-east-1", "--test-credentials", "--log-level", "info",
 		"consume", f.stream, "--end-with-stdin", "--output", "json", "--owner", name,
@@ -49,11 +54,6 @@ func (f *failoverRun) start(name string, skew time.Duration) {
 	log, err := os.Create(f.logFile(name))
 	require.NoError(f.t, err)
 	defer func() { _ = log.Close() }()
-	read, write, err := os.Pipe()
-	require.NoError(f.t, err)
-	defer func() { _ = write.Close() }()
-	n.output, err = read.SyscallConn()
-	require.NoError(f.t, err)
 	n.cmd.Stdout, n.cmd.Stderr = write, log
 	_, err = n.cmd.StdinPipe() // it ends when the test does, however that ends
 	require.NoError(f.t, err)

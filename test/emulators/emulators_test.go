@@ -62,23 +62,27 @@ func TestEmulatorsAnswer(t *testing.T) {
 }
 
 // Nodes are killed in the middle of a request.
-func TestDynaliteBearsClientsThatBreakOff(t *testing.T) {
-	endpoint := emulators.Dynalite(t)
-	for range 3 {
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(endpoint, "http://"))
-		require.NoError(t, err)
-		_, err = c.Write([]byte("POST / HTTP/1.1\r\nHost: dynalite\r\nContent-Length: 100\r\n\r\n{"))
-		require.NoError(t, err)
-		require.NoError(t, c.(*net.TCPConn).SetLinger(0)) // it is reset
-		require.NoError(t, c.Close())
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint, http.NoBody)
-		require.NoError(t, err)
-		answer, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
+func TestEmulatorsBearClientsThatBreakOff(t *testing.T) {
+	for name, open := range map[string]func(testing.TB) string{"dynalite": emulators.Dynalite, "kinesalite": emulators.Kinesalite} {
+		t.Run(name, func(t *testing.T) {
+			endpoint := open(t)
+			for range 3 {
+				c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(endpoint, "http://"))
+				require.NoError(t, err)
+				_, err = c.Write([]byte("POST / HTTP/1.1\r\nHost: emulator\r\nContent-Length: 100\r\n\r\n{"))
+				require.NoError(t, err)
+				require.NoError(t, c.(*net.TCPConn).SetLinger(0)) // it is reset
+				require.NoError(t, c.Close())
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint, http.NoBody)
+				require.NoError(t, err)
+				answer, err := http.DefaultClient.Do(request)
+				require.NoError(t, err)
+				require.NoError(t, answer.Body.Close())
+			}
+			http.DefaultClient.CloseIdleConnections()
+			require.Equal(t, endpoint, open(t), "it is still the same")
+		})
 	}
-	http.DefaultClient.CloseIdleConnections()
-	require.Equal(t, endpoint, emulators.Dynalite(t), "it is still the same")
 }
 
 func TestDynaliteAnswers(t *testing.T) {

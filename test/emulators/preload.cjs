@@ -6,8 +6,8 @@
 const end = () => process.kill(process.pid, 'SIGKILL')
 process.stdin.on('end', end).on('error', end).resume()
 
-// dynalite throws when a client breaks off in the middle of a request, as one that is killed does, and so would end with it.
-if (/[\\/]dynalite[\\/]/.test(process.argv[1])) {
+// dynalite and kinesalite throw when a client breaks off in the middle of a request, as one that is killed does, and so would end with it.
+if (/[\\/](dynalite|kinesalite)[\\/]/.test(process.argv[1])) {
   process.on('uncaughtException', (err) => {
     if (err && err.code === 'ECONNRESET') return
     process.stderr.write(`${(err && err.stack) || err}\n`, end)
