@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"sync/atomic"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/protokinesis/protokinesis/messages"
@@ -36,7 +34,7 @@ func refuse(system *actor.ActorSystem, message any) {
 	}
 }
 
-// mailbox is the library's unbounded mailbox with an invoker that turns PoisonPill into drain, and answers once the actor has stopped.
+// mailbox is the library's unbounded mailbox with an invoker that turns PoisonPill into drain, and answers for the actor once it was stopped.
 type mailbox struct {
 	actor.Mailbox
 	system *actor.ActorSystem
@@ -56,28 +54,31 @@ type answeringInvoker struct {
 	actor.MessageInvoker
 	system  *actor.ActorSystem
 	mailbox actor.Mailbox
-	stopped atomic.Bool
+	ending  bool
 }
 
 // InvokeSystemMessage implements actor.MessageInvoker.
+//
+// From Stop on the actor only waits for its children. The library would go on passing it messages until they are gone, and
+// restart it if it was about to be: it would spawn children again, and never end.
 func (i *answeringInvoker) InvokeSystemMessage(message any) {
-	i.MessageInvoker.InvokeSystemMessage(message)
 	switch message.(type) {
-	case *actor.Stop, *actor.Terminated:
-		// After one of these the actor may have stopped; if so, it has left the registry.
-		if ctx, ok := i.MessageInvoker.(actor.Context); ok {
-			ref, _ := i.system.ProcessRegistry.GetLocal(ctx.Self().Id)
-			if _, alive := ref.(*actor.ActorProcess); !alive {
-				i.stopped.Store(true)
-				i.mailbox.PostSystemMessage(&actor.ResumeMailbox{}) // it is suspended if the actor was about to be restarted
-			}
+	case *actor.Stop:
+		i.ending = true
+		i.MessageInvoker.InvokeSystemMessage(message)
+		i.mailbox.PostSystemMessage(&actor.ResumeMailbox{}) // it is suspended if the actor was about to be restarted
+	case *actor.Restart:
+		if !i.ending {
+			i.MessageInvoker.InvokeSystemMessage(message)
 		}
+	default:
+		i.MessageInvoker.InvokeSystemMessage(message)
 	}
 }
 
 // InvokeUserMessage implements actor.MessageInvoker.
 func (i *answeringInvoker) InvokeUserMessage(message any) {
-	if i.stopped.Load() {
+	if i.ending {
 		refuse(i.system, message)
 		return
 	}
