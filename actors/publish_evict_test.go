@@ -50,7 +50,7 @@ func TestOnlyWhatCameBeforeTheThrottleIsGivenBack(t *testing.T) {
 			})
 		}
 		for shard := 1; shard < 4; shard++ {
-			for _, key := range keys[shard] {
+			for _, key := range keys[shard][:12] {
 				all.Go(func() {
 					for ctx.Err() == nil {
 						if _, err := o.Publish(ctx, Item{Key: key, Data: []byte("x")}); err == nil {
@@ -61,7 +61,7 @@ func TestOnlyWhatCameBeforeTheThrottleIsGivenBack(t *testing.T) {
 			}
 		}
 		time.Sleep(30 * time.Second)
-		require.Greater(w.t, others.Load(), int64(30*150*10), "the others go on")
+		require.Greater(w.t, others.Load(), int64(30*36*10), "the others go on")
 		throttle.on.Store(false)
 		senders.Wait()
 		all.Wait()

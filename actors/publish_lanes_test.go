@@ -103,9 +103,9 @@ func TestAThrottledShardDoesNotSlowTheOthers(t *testing.T) {
 					all.Wait()
 					return counts, most
 				}
-				before, _ := round(20 * time.Second)
+				before, _ := round(8 * time.Second)
 				throttle.on.Store(true)
-				during, most := round(20 * time.Second)
+				during, most := round(8 * time.Second)
 				for shard := 1; shard < shards; shard++ {
 					require.Greater(w.t, float64(during[shard]), 0.95*float64(before[shard]), "shard %d: %d records before, %d now", shard, before[shard], during[shard])
 				}
