@@ -16,6 +16,7 @@ import (
 
 // stopBrokerSlowly stops the broker by force; do runs when its coordinator has begun to stop, and waits for its readers.
 func stopBrokerSlowly(t *testing.T, before, do func(w *world, coordinator *actor.PID), options ...func(*Config)) {
+	t.Helper()
 	var stopping atomic.Pointer[func()]
 	slow := func(c *Config) {
 		next := c.intercept
