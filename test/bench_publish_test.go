@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -29,6 +30,7 @@ type publishes struct {
 	// publish stores all records.
 	publish publishFunc
 	each    int // records of a key
+	size    int // of a record; 0: benchSize
 	limits  protokinesis.Limits
 }
 
@@ -36,7 +38,7 @@ func (p publishes) run(b *testing.B) {
 	b.Helper()
 	srv := kinesistest.Start(b, kinesistest.WithCallLog(0))
 	client := bareClient(srv)
-	data := make([]byte, benchSize)
+	data := make([]byte, cmp.Or(p.size, benchSize))
 	fresh := func() {
 		_, _ = client.DeleteStream(context.Background(), &kinesis.DeleteStreamInput{StreamName: aws.String(benchStream)})
 		if err := srv.CreateStream(benchStream, 4); err != nil {
@@ -180,7 +182,12 @@ func BenchmarkAggregatedBatches(b *testing.B) {
 	publishes{publish: inBatches(200, 8), each: 200, options: []protokinesis.PublisherOption{protokinesis.Aggregate()}}.run(b)
 }
 
-// BenchmarkAggregatedAsync: the same, records that are not waited for.
+// BenchmarkAggregatedSmallBatches: the same with records of 64 bytes.
+func BenchmarkAggregatedSmallBatches(b *testing.B) {
+	publishes{publish: inBatches(200, 8), each: 200, size: 64, options: []protokinesis.PublisherOption{protokinesis.Aggregate()}}.run(b)
+}
+
+// BenchmarkAggregatedAsync: records of 512 bytes that are not waited for.
 func BenchmarkAggregatedAsync(b *testing.B) {
 	publishes{publish: asynchronously(200), each: 200, options: []protokinesis.PublisherOption{protokinesis.Aggregate()}}.run(b)
 }
