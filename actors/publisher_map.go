@@ -53,10 +53,12 @@ func (p *publisher) list(now time.Time) {
 	client, ref, describe := p.clients.Control, p.ref, p.how.aggregate || p.mismatched || p.auto
 	p.fx.run(p.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		if describe {
-			// Who may not describe the stream may aggregate all the same.
 			out, err := client.DescribeStreamSummary(ctx, describeInput(ref))
-			if err == nil && out.StreamDescriptionSummary.RecordDistributionStrategy == types.RecordDistributionStrategyAuto {
+			switch {
+			case err == nil && out.StreamDescriptionSummary.RecordDistributionStrategy == types.RecordDistributionStrategyAuto:
 				return mapDone{auto: true}
+			case err != nil && (!refused(err) || classify(err) == failureThrottled):
+				return mapDone{err: err} // it can be known later; who may not ask may aggregate all the same
 			}
 		}
 		shards, err := listShards(ctx, client, ref)
