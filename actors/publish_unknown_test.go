@@ -156,6 +156,7 @@ func TestAnswersToPutRecordsThatMakeNoSense(t *testing.T) {
 		"an entry too few":  func(out *kinesis.PutRecordsOutput) { out.Records = out.Records[1:] },
 		"an entry too many": func(out *kinesis.PutRecordsOutput) { out.Records = append(out.Records, out.Records[0]) },
 		"none":              func(out *kinesis.PutRecordsOutput) { out.Records = nil },
+		"entries that say nothing": func(out *kinesis.PutRecordsOutput) { clear(out.Records) },
 		"an unknown code": func(out *kinesis.PutRecordsOutput) {
 			for i := range out.Records {
 				out.Records[i] = types.PutRecordsResultEntry{ErrorCode: new("SomethingNew")}
