@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
@@ -245,13 +246,12 @@ func (p *publisher) resolve(now time.Time) {
 	left := p.astray[:0]
 	for i := range p.astray {
 		e := p.astray[i]
-		last := e.bundle.records[len(e.bundle.records)-1]
 		switch {
 		case p.auto:
 			p.settleStored(&e, now)
 		case p.resolveOne(&e, now):
-		case !now.Before(last.deadline):
-			p.sendAgain(&e, now) // all of them are told
+		case slices.ContainsFunc(e.bundle.records, func(r *outgoing) bool { return !now.Before(r.deadline) }):
+			p.sendAgain(&e, now) // those are told
 		default:
 			left = append(left, e)
 		}
