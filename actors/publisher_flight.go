@@ -270,7 +270,7 @@ func (p *publisher) settle(f *flight, j judgement, now time.Time) {
 		for _, r := range e.records(&p.one) {
 			r.failures++
 			r.cause = e.cause
-			r.unknown = r.unknown || j.unknown
+			r.unknown = r.unknown || j.unknown || e.unknown
 			r.alone = r.alone || e.fate == fateApart
 			r.refused = e.fate == fateRefused
 			p.retry(e, r, spread, now)
