@@ -59,7 +59,7 @@ func keysPerShard(srv *kinesistest.Server, each int) (ids []string, keys map[str
 }
 
 // BenchmarkOneShardThrottled: one shard of eight takes nothing for 30 s, and its senders do not stop. The rate of each of the others is compared with
-// that of the 30 s before ("x-before": the worst).
+// that of the 30 s before and after ("x-without": the worst).
 func BenchmarkOneShardThrottled(b *testing.B) {
 	const senders = 32
 	srv, sys, _ := throttled(b, 8)
@@ -96,13 +96,14 @@ func BenchmarkOneShardThrottled(b *testing.B) {
 		srv.Fault("PutRecords", kinesistest.Match{Shard: ids[0]}, -1, kinesistest.PartialEvery("ProvisionedThroughputExceededException", 1))
 		during := round()
 		srv.ClearFaults()
+		after := round() // a machine that others use is not always as fast
 		least := 1e9
 		for _, id := range ids[1:] {
-			least = min(least, float64(during[id].Load())/float64(before[id].Load()))
+			least = min(least, 2*float64(during[id].Load())/float64(before[id].Load()+after[id].Load()))
 		}
 		worst = append(worst, least)
 	}
-	b.ReportMetric(median(worst), "x-before")
+	b.ReportMetric(median(worst), "x-without")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -138,9 +139,9 @@ func BenchmarkAllThrottled(b *testing.B) {
 		})
 		all.Wait()
 	}
-	warm, stop := context.WithTimeout(context.Background(), time.Second)
-	publish(warm)
-	stop()
+	if _, err := p.Publish(context.Background(), protokinesis.Record{Stream: benchStream, PartitionKey: "warm", Data: []byte("x")}); err != nil {
+		b.Fatal(err)
+	}
 	var heaps []float64
 	for range b.N {
 		before, most := alive(), 0.0
@@ -154,6 +155,7 @@ func BenchmarkAllThrottled(b *testing.B) {
 		}
 		cancel()
 		all.Wait()
+		time.Sleep(throttleTime) // all is reported
 		srv.ClearFaults()
 		heaps = append(heaps, most-before)
 	}
