@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/protokinesis/protokinesis"
 	"github.com/protokinesis/protokinesis/internal/kpl"
@@ -132,7 +131,7 @@ func BenchmarkAllThrottled(b *testing.B) {
 		refused := system.Root.Spawn(actor.PropsFromFunc(func(actor.Context) {}))
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				m := &messages.Publish{Stream: benchStream, PartitionKey: proto.String(fmt.Sprint(i % 100)), Data: make([]byte, size)}
+				m := &messages.Publish{Stream: benchStream, PartitionKey: new(fmt.Sprint(i % 100)), Data: make([]byte, size)}
 				system.Root.RequestWithCustomSender(sys.PID(), m, refused)
 				time.Sleep(time.Millisecond)
 			}
