@@ -28,6 +28,9 @@ const (
 	// maxRequestBytes is the most bytes of one.
 	maxRequestBytes = 10 << 20
 
+	// publishPart is the least bytes for which a request of their own is worth while.
+	publishPart = 64 << 10
+
 	publishRetryFirst = 100 * time.Millisecond
 	publishThrottled  = 250 * time.Millisecond
 	publishRetryMax   = 5 * time.Second
@@ -44,17 +47,51 @@ const (
 func (p *publisher) send(now time.Time, returned bool) {
 	p.gather(now)
 	for p.mayGo(now, returned) {
-		f := p.newFlight()
-		p.out.fill(&f.request, now)
-		if len(f.entries) == 0 {
-			p.idle = append(p.idle, f)
-			break
+		part := p.part()
+		for sent := p.sendOne(part, now); ; sent = p.sendOne(part, now) {
+			if !sent {
+				p.schedule(now)
+				return
+			}
+			if p.flying >= p.cfg.Limits.PublishRequests || p.out.readyBytes < part {
+				break
+			}
 		}
-		p.launch(f, now)
 		p.gathering, returned = false, false
 		p.gather(now)
 	}
 	p.schedule(now)
+}
+
+// part is how many bytes the next request may have. In an aggregated record all that is ready of many keys fits into one request, and while that is
+// on its way these keys send no other: what is much is spread over the requests that are free.
+func (p *publisher) part() int {
+	limit := p.cfg.Limits.RequestBytes
+	if !p.how.aggregate {
+		return limit
+	}
+	return min(limit, max(publishPart, p.out.readyBytes/(p.cfg.Limits.PublishRequests-p.flying)))
+}
+
+// enough is how many ready bytes do not wait for more.
+func (p *publisher) enough() int {
+	if p.how.aggregate {
+		return min(publishPart, p.cfg.Limits.RequestBytes)
+	}
+	return p.cfg.Limits.RequestBytes
+}
+
+// sendOne sends a request of at most so many bytes; false: there is none to send.
+func (p *publisher) sendOne(maxBytes int, now time.Time) bool {
+	f := p.newFlight()
+	f.maxBytes = maxBytes
+	p.out.fill(&f.request, now)
+	if len(f.entries) == 0 {
+		p.idle = append(p.idle, f)
+		return false
+	}
+	p.launch(f, now)
+	return true
 }
 
 // gather notes since when something is ready.
@@ -72,7 +109,7 @@ func (p *publisher) mayGo(now time.Time, returned bool) bool {
 	switch {
 	case p.flying >= p.cfg.Limits.PublishRequests, now.Before(p.pausedUntil):
 		return false
-	case len(p.out.split) > 0, p.out.slowDue(now), p.out.fills(maxPutRecords, p.cfg.Limits.RequestBytes):
+	case len(p.out.split) > 0, p.out.slowDue(now), p.out.fills(maxPutRecords, p.enough()):
 		return true
 	case p.out.readyKeys == 0:
 		return false
@@ -128,7 +165,7 @@ func (p *publisher) newFlight() *flight {
 		return f
 	}
 	return &flight{request: request{
-		entries: make([]putEntry, 0, 16), maxEntries: maxPutRecords, maxBytes: p.cfg.Limits.RequestBytes,
+		entries: make([]putEntry, 0, 16), maxEntries: maxPutRecords,
 	}}
 }
 
