@@ -9,7 +9,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis/internal/kpl"
@@ -24,9 +23,8 @@ func TestNoAggregationBeforeItIsKnownThatTheStreamDistributesRecords(t *testing.
 		"fails":     kinesistest.Error("InternalFailure", "later"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var calls atomic.Int64
 			inBubble(t, 2, func(w *world) {
-				w.onWire(func(c *wireCall) bool { calls.Add(1); return automatic(c) })
+				w.onWire(automatic)
 				describe := w.service.Fault("DescribeStreamSummary", kinesistest.Match{}, -1, fault)
 				w.connect()
 				o := w.outletOf(aggregating)
