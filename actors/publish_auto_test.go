@@ -2,10 +2,13 @@ package actors
 
 import (
 	"context"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis/internal/kpl"
@@ -20,9 +23,8 @@ func TestNoAggregationBeforeItIsKnownThatTheStreamDistributesRecords(t *testing.
 		"fails":     kinesistest.Error("InternalFailure", "later"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var calls atomic.Int64
 			inBubble(t, 2, func(w *world) {
-				w.onWire(func(c *wireCall) bool { calls.Add(1); return automatic(c) })
+				w.onWire(automatic)
 				describe := w.service.Fault("DescribeStreamSummary", kinesistest.Match{}, -1, fault)
 				w.connect()
 				o := w.outletOf(aggregating)
@@ -40,4 +42,49 @@ func TestNoAggregationBeforeItIsKnownThatTheStreamDistributesRecords(t *testing.
 			})
 		})
 	}
+}
+
+// A stream that distributes its records by itself needs no keys. When it does not any more, records that were given none get one.
+func TestStreamThatNoLongerDistributesItsRecordsByItself(t *testing.T) {
+	var auto, throttles atomic.Bool
+	auto.Store(true)
+	throttles.Store(true)
+	var bare atomic.Int64
+	inBubble(t, 2, func(w *world) {
+		w.onWire(func(c *wireCall) bool { return auto.Load() && automatic(c) })
+		w.connect()
+		o := w.outletOf(nil)
+		publish := func(n int) {
+			for range n {
+				_, err := o.Publish(context.Background(), Item{Data: []byte("x")})
+				require.NoError(w.t, err)
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		publish(1) // it is throttled at first, so that the shards are listed
+		publish(40)
+		require.Positive(w.t, bare.Load(), "it is known that no keys are needed")
+		auto.Store(false)
+		publish(40)
+		require.Len(w.t, w.service.Records(testStream), 81)
+	}, putsThrough(func(_ context.Context, in *kinesis.PutRecordsInput, real putCall) (*kinesis.PutRecordsOutput, error) {
+		if throttles.CompareAndSwap(true, false) {
+			return failSome(in, real, func(int, *types.PutRecordsRequestEntry) string { return codeThrottled })
+		}
+		for i := range in.Records {
+			if in.Records[i].PartitionKey != nil {
+				continue
+			}
+			if !auto.Load() {
+				return nil, wholeError(http.StatusBadRequest, "ValidationException")
+			}
+			bare.Add(1)
+			in.Records[i].PartitionKey = new("any")
+		}
+		out, err := real(in)
+		for i := 0; auto.Load() && err == nil && i < len(out.Records); i++ { // wherever the service likes
+			out.Records[i].ShardId = new(shardName(i % 2))
+		}
+		return out, err
+	}))
 }

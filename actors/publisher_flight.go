@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
@@ -9,7 +10,10 @@ import (
 )
 
 // flight is a PutRecords under way.
-type flight struct{ request }
+type flight struct {
+	request
+	keyless bool // it has records without a key, as the stream distributes its records by itself
+}
 
 // putDone is the result of a PutRecords.
 type putDone struct {
@@ -160,7 +164,7 @@ func (p *publisher) newFlight() *flight {
 		p.idle = p.idle[:n-1]
 		return f
 	}
-	return &flight{request{
+	return &flight{request: request{
 		entries: make([]putEntry, 0, 16), maxEntries: maxPutRecords,
 	}}
 }
@@ -169,7 +173,8 @@ func (p *publisher) newFlight() *flight {
 func (p *publisher) launch(f *flight, now time.Time) {
 	p.flying++
 	p.bytesFlying += f.size
-	client, ref, keyless := p.clients.Data, p.ref, p.auto
+	f.keyless = p.auto && slices.ContainsFunc(f.entries, func(e putEntry) bool { return e.bundle == nil && e.record.keyless })
+	client, ref, keyless := p.clients.Data, p.ref, f.keyless
 	p.fx.run(p.callTimeout(f, now), func(ctx context.Context) any {
 		out, err := client.PutRecords(ctx, putInput(ref, f.entries, keyless))
 		return putDone{flight: f, out: out, err: err}
@@ -225,7 +230,7 @@ func (p *publisher) onPutDone(m putDone) {
 	f := m.flight
 	p.flying--
 	p.bytesFlying -= f.size
-	j := judge(f.entries, m.out, m.err, p.worked)
+	j := p.judge(m, now)
 	p.worked = p.worked || j.stored > 0
 	if j.halve {
 		p.out.halve(f.entries)
@@ -239,6 +244,21 @@ func (p *publisher) onPutDone(m putDone) {
 	p.out.wake(now)
 	p.send(now, true)
 	p.answer()
+}
+
+// judge decides what became of a request. One that was refused for its records without a key goes again with keys: the stream does not distribute its
+// records by itself any more.
+func (p *publisher) judge(m putDone, now time.Time) judgement {
+	f := m.flight
+	if !f.keyless || m.err == nil || classify(m.err) != failureInvalid {
+		return judge(f.entries, m.out, m.err, p.worked)
+	}
+	p.auto, p.mismatched = false, true
+	p.wantMap(now)
+	for i := range f.entries {
+		f.entries[i].fate, f.entries[i].cause = fateFailed, m.err
+	}
+	return judgement{}
 }
 
 // takeABreath pauses everything after requests that failed as a whole, until one does not.
