@@ -17,10 +17,11 @@ import (
 
 type benchConsumeCmd struct {
 	benchFlags
+	compareFlags
 	Aggregate    bool           `help:"Publish aggregated records to be consumed."`
 	Deliver      string         `default:"batches" enum:"batches,singly,handler" placeholder:"HOW" help:"How records are delivered: batches of 500 or singly to an actor, or to a handler of which 16 run at a time per shard (${default})."`
 	PollInterval *time.Duration `placeholder:"DURATION" help:"Pause between reads of a shard that is read to its tip. Default: 1s."`
-	Live         int            `default:"200" placeholder:"N" help:"Records that are published one after the other at the end, a hundred in a second, to measure the latency; 0 for none (${default})."`
+	Live         int            `default:"200" placeholder:"N" help:"Records that are published one after the other at the end, a hundred in a second, to measure the latency; 0 for none, as with --compare (${default})."`
 }
 
 const (
@@ -56,27 +57,38 @@ func (b *benchConsumeCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = firstError(err, t.close()) }()
+	if b.Stream == "" {
+		if _, err := b.with(a, t, func(n *node) (*benchResult, error) { return nil, b.fill(a.ctx, n.System, t.stream) }); err != nil {
+			return err
+		}
+	}
+	r, err := b.pairs(
+		func() (*benchResult, error) { return bareConsume(a.ctx, t.cfg, t.stream, b.Records) },
+		func() (*benchResult, error) {
+			return b.with(a, t, func(n *node) (*benchResult, error) { return b.measure(a.ctx, n, t.stream) })
+		},
+	)
+	if err != nil {
+		return err
+	}
+	return r.print(a.stdout, b.JSON)
+}
+
+// with does something with a node of its own: it knows of no checkpoints.
+func (b *benchConsumeCmd) with(a *app, t *benchTarget, do func(n *node) (*benchResult, error)) (*benchResult, error) {
 	limits := protokinesis.Limits{}
 	if t.free {
 		limits.ReadsPerSecond = -1
 	}
 	n, err := a.connect(t.cfg, hostPort{}, protokinesis.WithLimits(limits))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r, err := b.measure(a.ctx, n, t.stream)
-	if err = firstError(err, n.close(a.ctx, benchShutdown(a.ctx))); err != nil {
-		return err
-	}
-	return r.print(a.stdout, b.JSON)
+	r, err := do(n)
+	return r, firstError(err, n.close(a.ctx, benchShutdown(a.ctx)))
 }
 
 func (b *benchConsumeCmd) measure(ctx context.Context, n *node, stream streamName) (*benchResult, error) {
-	if b.Stream == "" {
-		if err := b.fill(ctx, n.System, stream); err != nil {
-			return nil, err
-		}
-	}
 	counter := &benchCounter{want: b.Records, enough: make(chan struct{})}
 	watch := startWatch()
 	sub, err := n.Subscribe(ctx, b.descriptor(stream), b.subscriber(n, counter))
@@ -92,7 +104,7 @@ func (b *benchConsumeCmd) measure(ctx context.Context, n *node, stream streamNam
 	if records > 0 {
 		r.RecordSize = int(bytes / int64(records))
 	}
-	if b.Stream == "" && b.Live > 0 {
+	if b.Stream == "" && b.Live > 0 && !b.compares() {
 		took, err := b.live(ctx, n.System, sub, stream, counter)
 		if err != nil {
 			return nil, err

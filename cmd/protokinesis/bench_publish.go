@@ -12,6 +12,7 @@ import (
 type benchPublishCmd struct {
 	benchFlags
 	publishFlags
+	compareFlags
 	Senders     int `default:"4" placeholder:"N" help:"Goroutines that publish, each with its part of the keys (${default})."`
 	Outstanding int `default:"4000" placeholder:"N" help:"Records that may be unanswered, of all senders together; 1 measures one at a time (${default})."`
 }
@@ -37,7 +38,10 @@ func (b *benchPublishCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := b.measure(a.ctx, n.System, t.stream)
+	r, err := b.pairs(
+		func() (*benchResult, error) { return barePublish(a.ctx, t.cfg, t.stream, b, bareRequests) },
+		func() (*benchResult, error) { return b.measure(a.ctx, n.System, t.stream) },
+	)
 	if err = firstError(err, n.close(a.ctx, benchShutdown(a.ctx))); err != nil {
 		return err
 	}
@@ -49,6 +53,9 @@ func (b *benchPublishCmd) Run(a *app) (err error) {
 	}
 	return nil
 }
+
+// bareRequests is how many requests the plain loop has under way: as many as we may have.
+const bareRequests = 4
 
 // benchSamples is about how many records the latency is measured of.
 const benchSamples = 10_000

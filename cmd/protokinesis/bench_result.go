@@ -25,6 +25,10 @@ type benchResult struct {
 	CPUPerMillion      *float64 `json:"cpu_seconds_per_million"`
 	AllocsPerRecord    float64  `json:"allocs_per_record"`
 	AllocatedPerRecord float64  `json:"allocated_bytes_per_record"`
+	// With --compare: ours over the plain loop's, pair by pair.
+	Ratio               *float64 `json:"ratio"`
+	CPURatio            *float64 `json:"cpu_ratio"`
+	SDKRecordsPerSecond *float64 `json:"sdk_records_per_second"`
 }
 
 // stopwatch measures what this process does between two moments.
@@ -93,6 +97,9 @@ func (r *benchResult) print(to io.Writer, asJSON bool) error {
 	row("CPU s per million records", "%.2f", r.CPUPerMillion)
 	row("allocations per record", "%.2f", &r.AllocsPerRecord)
 	row("bytes allocated per record", "%.0f", &r.AllocatedPerRecord)
+	row("records/s of the plain loop", "%.0f", r.SDKRecordsPerSecond)
+	row("records/s over the plain loop's", "%.2f", r.Ratio)
+	row("CPU over the plain loop's", "%.2f", r.CPURatio)
 	_, err := fmt.Fprintf(to, "%s: %d records of %d bytes in %.3f s, %d failed, %d possible duplicates\n%s\n",
 		r.Command, r.Records, r.RecordSize, r.Seconds, r.Failed, r.Duplicates, t.Render())
 	return err

@@ -61,6 +61,36 @@ func TestBenchOnTheEmbeddedService(t *testing.T) {
 	require.Positive(t, *got.LatencyP50)
 }
 
+// A comparison has the plain loop beside ours: both did all of it.
+func TestBenchCompares(t *testing.T) {
+	s := newService(t)
+	for _, args := range [][]string{
+		{"publish"}, {"consume", "--poll-interval", "20ms"}, {"consume", "--poll-interval", "20ms", "--deliver", "singly"},
+	} {
+		got := benched(t, s.run("", append(append([]string{"bench"}, args...), "--json", "--records", "700", "--shards", "2", "--compare", "sdk")...))
+		require.Equal(t, 700, got.Records)
+		require.Positive(t, *got.Ratio)
+		require.Positive(t, *got.CPURatio)
+		require.Positive(t, *got.SDKRecordsPerSecond)
+	}
+	alone := benched(t, s.run("", "bench", "publish", "--json", "--records", "10"))
+	require.Nil(t, alone.Ratio)
+}
+
+// The ratios are medians of pairs, not ratios of medians; the rest is the run in the middle.
+func TestComparison(t *testing.T) {
+	c := &comparison{}
+	for _, pair := range [][2]float64{{100, 300}, {400, 400}, {100, 200}} {
+		c.bare = append(c.bare, &benchResult{RecordsPerSecond: pair[0]})
+		c.ours = append(c.ours, &benchResult{RecordsPerSecond: pair[1]})
+	}
+	r := c.result()
+	require.InDelta(t, 2, *r.Ratio, 0)
+	require.InDelta(t, 100, *r.SDKRecordsPerSecond, 0)
+	require.InDelta(t, 300, r.RecordsPerSecond, 0)
+	require.Nil(t, r.CPURatio)
+}
+
 func TestBenchAsTable(t *testing.T) {
 	s := newService(t)
 	r := s.run("", "bench", "publish", "--records", "500")
