@@ -294,7 +294,7 @@ func (co *coordinator) running(c actor.Context) {
 		co.onRunningReady(m)
 	case readerTrouble:
 		co.log().Debug("reader not ready yet", slog.String("shard", m.shard), slog.Any("error", m.err))
-		co.seeks.done(co, m.shard, m.err)
+		co.seeks.begun(co, m.shard, m.err)
 	case shardDoubted:
 		co.listDue = true
 		co.soon(spread(auditAgain))
