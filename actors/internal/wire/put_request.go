@@ -1,43 +1,16 @@
-package actors
+package wire
 
 import (
-	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
-	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// putProtocol writes the body of PutRecords into memory of its exact size. The SDK's serializer (seen in smithy-go 1.28.9) appends to a buffer that it
-// doubles, which for requests of megabytes is half of all that a client does. Everything else is the SDK's.
-type putProtocol struct {
-	smithyhttp.ClientProtocol
-}
-
-// SerializeRequest implements smithyhttp.ClientProtocol.
-func (p putProtocol) SerializeRequest(ctx context.Context, schema *smithy.OperationSchema, in smithy.Serializable, req *smithyhttp.Request) error {
-	put, ok := in.(*kinesis.PutRecordsInput)
-	if !ok || put.DryRun != nil || put.StreamId != nil {
-		return p.ClientProtocol.SerializeRequest(ctx, schema, in, req)
-	}
-	if err := p.ClientProtocol.SerializeRequest(ctx, schema, &kinesis.PutRecordsInput{}, req); err != nil { // all but the body
-		return err
-	}
-	stream, err := req.SetStream(bytes.NewReader(putBody(put)))
-	if err != nil {
-		return fmt.Errorf("the body of PutRecords: %w", err)
-	}
-	*req = *stream
-	return nil
-}
-
-// putBody is a PutRecords as JSON.
+// putBody is a PutRecords as JSON, in memory of its exact size. The SDK's serializer (seen in smithy-go 1.28.9) appends to a buffer that it
+// doubles, which for requests of megabytes is half of all that a client does.
 func putBody(in *kinesis.PutRecordsInput) []byte {
 	size := len(`{"Records":[]}`)
 	for i := range in.Records {

@@ -1,4 +1,4 @@
-package actors
+package wire
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func TestPutRecordsIsWrittenAsTheSDKDoes(t *testing.T) {
 			in.DryRun = new(true)
 		}
 		wantReq, want := write(t, theirs, in)
-		gotReq, got := write(t, putProtocol{theirs}, in)
+		gotReq, got := write(t, &protocol{ClientProtocol: theirs}, in)
 		var a, b any
 		require.NoError(t, json.Unmarshal(want, &a))
 		require.NoError(t, json.Unmarshal(got, &b))
