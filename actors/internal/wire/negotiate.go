@@ -97,7 +97,7 @@ func reads(parameters any) bool {
 // understood reports whether a call came so far that the service knew what was asked.
 func understood(err error) bool {
 	var answer *smithyhttp.ResponseError
-	return err == nil || errors.As(err, &answer) && !foreign(err, true)
+	return err == nil || errors.As(err, &answer) && answer.HTTPStatusCode() != 0 && !foreign(err, true) // 0: no answer came
 }
 
 // foreign reports whether a service answered as those do that don't know CBOR: it names no error of its own, or that it doesn't know the
