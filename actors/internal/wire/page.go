@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/base64"
 	"math/bits"
 	"strings"
 	"sync"
@@ -239,7 +238,7 @@ func (r *record) copyData(to, body []byte) bool {
 		copy(to, r.data.of(body))
 		return true
 	}
-	n, err := base64.StdEncoding.Decode(to, r.data.of(body))
+	n, err := encoding64.Decode(to, r.data.of(body))
 	return err == nil && n == len(to)
 }
 

@@ -1,8 +1,8 @@
 package wire
 
 import (
-	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
@@ -15,7 +15,7 @@ func putBody(in *kinesis.PutRecordsInput) []byte {
 	size := len(`{"Records":[]}`)
 	for i := range in.Records {
 		r := &in.Records[i]
-		size += len(`{"Data":"","PartitionKey":,"ExplicitHashKey":},`) + base64.StdEncoding.EncodedLen(len(r.Data)) +
+		size += len(`{"Data":"","PartitionKey":,"ExplicitHashKey":},`) + encoding64.EncodedLen(len(r.Data)) +
 			textSize(r.PartitionKey) + textSize(r.ExplicitHashKey)
 	}
 	size += len(`"StreamName":,"StreamARN":,`) + textSize(in.StreamName) + textSize(in.StreamARN)
@@ -37,7 +37,9 @@ func appendRecord(b []byte, r *types.PutRecordsRequestEntry) []byte {
 	b = appendField(b, "PartitionKey", r.PartitionKey)
 	b = appendField(b, "ExplicitHashKey", r.ExplicitHashKey)
 	b = append(b, `"Data":"`...)
-	b = base64.StdEncoding.AppendEncode(b, r.Data)
+	from, n := len(b), encoding64.EncodedLen(len(r.Data))
+	b = slices.Grow(b, n)[:from+n] // it grows if texts had escapes, which were not counted
+	encoding64.Encode(b[from:], r.Data)
 	return append(b, `"}`...)
 }
 
