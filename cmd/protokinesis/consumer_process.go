@@ -62,9 +62,12 @@ func (c *consumerProcess) start(ctx context.Context) error {
 		return err
 	}
 	args := []string{
-		"consume", demoStream, "--endpoint", c.demo.server.URL(), "--test-credentials", "--log-level", c.demo.app.LogLevel, "--wire", c.demo.app.Wire,
+		"consume", demoStream, "--endpoint", c.demo.server.URL(), "--test-credentials", "--log-level", c.demo.app.LogLevel,
 		"--lease-store", fileScheme + filepath.Join(c.folder, "leases"), "--output", formatJSON, "--end-with-stdin",
 		"--poll-interval", demoPoll.String(), "--read-rate", "off", "--list-every", "1s", "--shutdown-timeout", demoShutdown.String(),
+	}
+	if wire := c.demo.app.Wire; wire != "" {
+		args = append(args, "--wire", wire)
 	}
 	if c.first {
 		args = append(args, "--from", "horizon")
