@@ -89,7 +89,7 @@ func TestRecordsTravelInTheFormatThatWasChosen(t *testing.T) {
 				assert.Equal(t, c.last, format, op)
 			}
 			format, _ := formats.Load("GetShardIterator")
-			assert.Equal(t, inJSON, format)
+			assert.Equal(t, inJSON, format) //nolint:testifylint // the name of a format, not JSON
 			assert.Equal(t, c.told, strings.Count(log.String(), "does not take CBOR"))
 		})
 	}

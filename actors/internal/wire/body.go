@@ -79,7 +79,7 @@ func appendBody(b []byte, r io.Reader, length int64) ([]byte, error) {
 		switch {
 		case len(b) > maxBody:
 			return b, fmt.Errorf("%w: more than %d bytes", errTooLong, maxBody)
-		case err == io.EOF: //nolint:errorlint // a reader returns it as it is
+		case err == io.EOF:
 			return b, nil
 		case err != nil:
 			return b, err

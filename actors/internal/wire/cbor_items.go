@@ -142,7 +142,7 @@ func (c *items) text() span {
 
 func (c *items) str(want byte) span {
 	major, info, n := c.head()
-	if c.strange || major != want || info == indefinite || n > uint64(len(c.b)-c.i) {
+	if c.strange || major != want || info == indefinite || n > uint64(len(c.b)-c.i) { //nolint:gosec // not negative
 		c.strange = true
 		return span{}
 	}

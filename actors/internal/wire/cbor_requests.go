@@ -52,9 +52,9 @@ func getCBOR(in *kinesis.GetRecordsInput) []byte {
 	}
 	b = appendText(b, "Limit")
 	if limit := int64(*in.Limit); limit < 0 {
-		return appendHead(b, majorNegative, uint64(-1-limit)) //nolint:gosec // not negative
+		return appendHead(b, majorNegative, uint64(-1-limit))
 	}
-	return appendHead(b, majorUint, uint64(*in.Limit)) //nolint:gosec // not negative
+	return appendHead(b, majorUint, uint64(*in.Limit))
 }
 
 // set counts a member that is there.

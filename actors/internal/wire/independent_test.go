@@ -60,7 +60,7 @@ func (o *object) number(name string) *int64 {
 	}
 	n, ok := v.(uint64)
 	o.odd = o.odd || !ok || n > math.MaxInt64
-	whole := int64(n)
+	whole := int64(n) //nolint:gosec // it is odd otherwise
 	return &whole
 }
 

@@ -107,8 +107,7 @@ func foreign(err error, read bool) bool {
 	if !errors.As(err, &answer) {
 		return false
 	}
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		switch api.ErrorCode() {
 		case "SerializationException", "UnknownOperationException", "UnknownError", "UnsupportedMediaTypeException":
 		default:

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -23,7 +24,7 @@ type front struct {
 	*tap
 
 	mu     sync.Mutex
-	answer func(op string) *http.Response
+	answer func(op string) *smithyhttp.Response
 }
 
 // Do implements kinesis.HTTPClient.
@@ -37,20 +38,20 @@ func (f *front) Do(r *http.Request) (*http.Response, error) {
 			f.tap.mu.Lock()
 			defer f.tap.mu.Unlock()
 			f.answers = append(f.answers, tapped{op: op, asked: cborType, status: a.StatusCode})
-			return a, nil
+			return a.Response, nil
 		}
 	}
 	return f.tap.Do(r)
 }
 
-func (f *front) becomes(answer func(op string) *http.Response) {
+func (f *front) becomes(answer func(op string) *smithyhttp.Response) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answer = answer
 }
 
-func always(status int, contentType, body string) func(string) *http.Response {
-	return func(string) *http.Response { return answerOf(status, contentType, []byte(body)).Response }
+func always(status int, contentType, body string) func(string) *smithyhttp.Response {
+	return func(string) *smithyhttp.Response { return answerOf(status, contentType, []byte(body)) }
 }
 
 // asked is the formats of the calls since the last look.
@@ -63,7 +64,7 @@ func (f *front) asked() string {
 }
 
 // foreignAnswers are how services answer that don't know CBOR.
-var foreignAnswers = map[string]func(string) *http.Response{
+var foreignAnswers = map[string]func(string) *smithyhttp.Response{
 	"another media type":   always(http.StatusUnsupportedMediaType, "text/plain", "no"),
 	"kinesalite of old":    always(http.StatusNotFound, "", "<UnknownOperationException/>\n"),
 	"unknown operation":    always(http.StatusBadRequest, jsonType, `{"__type":"UnknownOperationException"}`),
@@ -222,7 +223,7 @@ func TestAnswersThatAreNoCBORAreAskedForAgain(t *testing.T) {
 
 // An answer may be in JSON all the same, or not say what it is in.
 func TestAnAnswerIsInTheFormatThatItSays(t *testing.T) {
-	for name, answer := range map[string]func(string) *http.Response{
+	for name, answer := range map[string]func(string) *smithyhttp.Response{
 		"JSON":              always(http.StatusOK, jsonType, `{"NextShardIterator":"a"}`),
 		"silent, JSON":      always(http.StatusOK, "", `{"NextShardIterator":"a"}`),
 		"silent, CBOR":      always(http.StatusOK, "", "\xa1\x71NextShardIterator\x61a"),

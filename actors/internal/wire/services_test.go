@@ -68,7 +68,7 @@ func (c *tap) Do(r *http.Request) (*http.Response, error) {
 		guarded.Body = struct{ io.ReadCloser }{r.Body}
 		r = &guarded
 	}
-	resp, err := c.Client.Do(r)
+	resp, err := c.Client.Do(r) //nolint:gosec // to a service of the test
 	if err != nil {
 		return nil, err
 	}
@@ -249,10 +249,10 @@ func keep(t *testing.T, service string, a tapped) {
 		format = "cbor"
 	}
 	folder := filepath.Join("testdata", "bodies")
-	require.NoError(t, os.MkdirAll(folder, 0o755))
+	require.NoError(t, os.MkdirAll(folder, 0o750))
 	for n := 1; ; n++ {
 		name := filepath.Join(folder, fmt.Sprintf("%s-%s-%d.%s", service, a.op, n, format))
-		file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if os.IsExist(err) {
 			continue
 		}

@@ -70,7 +70,7 @@ func (o operation) requireAsTheirs(t require.TestingT, status int, body []byte) 
 		require.Equal(t, want, got)
 	} else {
 		require.EqualError(t, err, wantErr.Error())
-		require.IsType(t, wantErr, err)
+		require.Equal(t, fmt.Sprintf("%T", wantErr), fmt.Sprintf("%T", err))
 	}
 	return count.n == 0
 }
