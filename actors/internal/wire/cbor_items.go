@@ -123,7 +123,7 @@ func (c *items) more(r *run) bool {
 
 // name is the name of the next member. skip is when its value is null, which is as if it were not there; it is taken then.
 func (c *items) name() (name []byte, skip bool) {
-	name = c.text().of(c.b)
+	name = c.str(majorText).of(c.b) // one that is no UTF-8 is none that is known
 	if b := c.peek(); b == cborNull || b == cborUndefined {
 		c.i++
 		return nil, true
@@ -140,7 +140,18 @@ func (c *items) text() span {
 	return s
 }
 
+// str takes a string in one piece.
 func (c *items) str(want byte) span {
+	if c.i < len(c.b) && c.b[c.i]>>5 == want && c.b[c.i]&31 < oneByte { // a short one, as most are
+		from := c.i + 1
+		to := from + int(c.b[c.i]&31)
+		if c.strange || to > len(c.b) {
+			c.strange = true
+			return span{}
+		}
+		c.i = to
+		return span{int32(from), int32(to)} //nolint:gosec // a body has at most maxBody bytes
+	}
 	major, info, n := c.head()
 	if c.strange || major != want || info == indefinite || n > uint64(len(c.b)-c.i) { //nolint:gosec // not negative
 		c.strange = true
@@ -175,7 +186,7 @@ func (c *items) number() int64 {
 
 // time takes a time and returns milliseconds since 1970.
 func (c *items) time() int64 {
-	if c.peek()>>5 == majorTag {
+	if c.peek()>>5 == majorTag { // that it is a time
 		c.head()
 	}
 	if c.peek()>>5 == majorUint {

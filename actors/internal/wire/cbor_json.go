@@ -35,12 +35,9 @@ type translator struct {
 	out []byte
 }
 
+// value translates a value.
 func (t *translator) value(isTime bool, depth int) {
-	for t.peek()>>5 == majorTag && !t.strange {
-		if _, _, tag := t.head(); tag == 1 {
-			isTime = true
-		}
-	}
+	t.tags()
 	switch t.peek() >> 5 {
 	case majorBytes:
 		t.out = append(t.out, '"')
@@ -54,6 +51,13 @@ func (t *translator) value(isTime bool, depth int) {
 		t.integer(isTime)
 	default:
 		t.simple(isTime)
+	}
+}
+
+// tags takes tags, which say nothing that is not known.
+func (t *translator) tags() {
+	for t.peek()>>5 == majorTag && !t.strange {
+		t.head()
 	}
 }
 
@@ -74,6 +78,7 @@ func (t *translator) values(depth int) {
 		}
 		isTime := false
 		if major == majorMap {
+			t.tags()
 			name := t.pieces(majorText)
 			t.out = append(appendQuoted(t.out, name), ':')
 			isTime = string(name) == "ApproximateArrivalTimestamp"
