@@ -17,12 +17,31 @@
 // a record keeps the page: a sequence number or a key keeps the texts of all, Data keeps all data. Clone what is kept for longer.
 // The data of a record can be appended to and changed, its neighbours' stay as they are.
 //
+// # Figures
+//
+// Nanoseconds and allocations per record, without a network, the least of six runs on two cores that others used too:
+//
+//	                                   SDK          JSON           CBOR      bytes in JSON, CBOR
+//	page of 1,000 × 100 bytes   3,030  8.9     530  0.02      500  0.02         293    240
+//	page of 1,000 × 512 bytes   6,230  8.9     820  0.02      730  0.02         841    653
+//	page of 10,000 × 512 bytes  7,710  9.0     990  0.002   1,010  0.002        841    653
+//	page of 100 × 50 KiB      317,000  8.1  50,700  0.15   32,800  0.15      68,426  51,342
+//	receipt for 500 records     1,110  3.8     350  0.02      390  0.02         111    103
+//	request of 500 × 512 bytes  7,470  0.15  1,000  0.002     690  0.002        721    542
+//
+//	go test ./actors/internal/wire -run '^$' -bench .
+//
+// Base64, in nanoseconds: the standard library decodes 100 bytes in 198, 512 in 659, 50 KiB in 97,200, and encodes them in 110, 856, 93,600;
+// github.com/segmentio/asm/base64 with AVX2 decodes in 65, 200, 8,200 and encodes in 188, 251, 5,200. Four tables of 256 numbers, in Go, decode in
+// 91, 655, 53,400. So amd64 has the second, all others the first: there is more in it than in all the rest of the decoding.
+//
 // # Files
 //
 //	protocol.go       the SDK's interface, and who decodes what
 //	negotiate.go      CBOR, or not
 //	body.go           reading bodies, bounds
 //	cursor.go         JSON as services write it
+//	base64_*.go       base64, by processor
 //	page.go           GetRecords answers: where their parts lie, and what is made of them
 //	receipt.go        PutRecords answers
 //	put_request.go    PutRecords requests in JSON
