@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,7 +60,7 @@ func TestAPageInCBORIsThatInJSON(t *testing.T) {
 		texts := rapid.OneOf(rapid.String(), rapid.StringMatching("[a-z]{0,300}"))
 		binary, text := []any{}, []any{}
 		for range rapid.IntRange(0, 8).Draw(t, "records") {
-			ms := rapid.Int64Range(1e11, 2e12).Draw(t, "ms")
+			ms := rapid.Int64Range(1.1e12, 2e12).Draw(t, "ms") // not all seconds before and after are floating point numbers to a millisecond
 			data := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "data")
 			inText := members{"SequenceNumber": texts.Draw(t, "seq"), "PartitionKey": texts.Draw(t, "key")}
 			inBinary := members{"SequenceNumber": inText["SequenceNumber"], "PartitionKey": inText["PartitionKey"]}
@@ -93,6 +94,23 @@ func TestAPageInCBORIsThatInJSON(t *testing.T) {
 			got, err = getRecords.read(theirs(), answerOf(http.StatusOK, jsonType, translated))
 			require.NoError(t, err)
 			require.Equal(t, want, got, "by way of JSON: %s", translated)
+		}
+	})
+}
+
+// Milliseconds are exact, also where seconds with three decimals are not, and also by way of JSON.
+func TestMillisecondsInCBORAreExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := rapid.Int64Range(1e11, 9e12).Draw(t, "ms")
+		for _, more := range []members{{}, {"Other": 1}} {
+			record := maps.Clone(more)
+			record["ApproximateArrivalTimestamp"] = ms
+			out, own, err := getRecords.readCBOR(encode(t, members{"Records": []any{record}}, cbor.EncOptions{}))
+			require.NoError(t, err)
+			require.Equal(t, len(more) == 0, own)
+			page, ok := out.(*kinesis.GetRecordsOutput)
+			require.True(t, ok)
+			require.Equal(t, time.UnixMilli(ms).UTC(), *page.Records[0].ApproximateArrivalTimestamp)
 		}
 	})
 }

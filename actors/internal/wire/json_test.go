@@ -198,7 +198,8 @@ func TestAppendingToARecordsDataLeavesTheNextAlone(t *testing.T) {
 		require.NoError(t, err)
 		page, ok := out.(*kinesis.GetRecordsOutput)
 		require.True(t, ok)
-		_ = append(page.Records[0].Data, "overwritten"...)
+		longer := append(page.Records[0].Data, "overwritten"...)
+		assert.Equal(t, "oneoverwritten", string(longer))
 		assert.Equal(t, "one", string(page.Records[1].Data), name)
 	}
 }
