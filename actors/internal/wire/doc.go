@@ -19,15 +19,16 @@
 //
 // # Figures
 //
-// Nanoseconds and allocations per record, without a network, the least of six runs on two cores that others used too:
+// Nanoseconds and allocations per record, without a network, each the least of five runs on two cores that were busy with other work: only their
+// ratios mean anything.
 //
-//	                                   SDK          JSON           CBOR      bytes in JSON, CBOR
-//	page of 1,000 × 100 bytes   3,030  8.9     530  0.02      500  0.02         293    240
-//	page of 1,000 × 512 bytes   6,230  8.9     820  0.02      730  0.02         841    653
-//	page of 10,000 × 512 bytes  7,710  9.0     990  0.002   1,010  0.002        841    653
-//	page of 100 × 50 KiB      317,000  8.1  50,700  0.15   32,800  0.15      68,426  51,342
-//	receipt for 500 records     1,110  3.8     350  0.02      390  0.02         111    103
-//	request of 500 × 512 bytes  7,470  0.15  1,000  0.002     690  0.002        721    542
+//	                                 SDK            JSON            CBOR      bytes in JSON, CBOR
+//	page of 1,000 × 100 bytes    3,380  8.9      745  0.02       748  0.02        293     240
+//	page of 1,000 × 512 bytes    6,270  8.9    1,060  0.02     1,040  0.02        841     653
+//	page of 10,000 × 512 bytes   7,190  9.0      990  0.002    1,240  0.002       841     653
+//	page of 100 × 50 KiB       376,000  8.1   86,100  0.15    46,500  0.15     68,426  51,342
+//	receipt for 500 records        970  3.8      390  0.02       410  0.02        111     103
+//	request of 500 × 512 bytes   9,220  0.15   1,180  0.002      830  0.002       721     542
 //
 //	go test ./actors/internal/wire -run '^$' -bench .
 //
