@@ -18,7 +18,7 @@ import (
 type Record struct {
 	// Stream is the stream's name or ARN.
 	Stream string
-	// Data is the payload. Do not change it before the record is settled.
+	// Data is the payload. Do not change it before the record is settled; the end of a context alone does not settle it.
 	Data []byte
 	// PartitionKey decides the shard, and records of one key keep their order. Empty: a random one.
 	PartitionKey string
@@ -66,7 +66,8 @@ func RelaxedOrder() PublisherOption {
 	return func(o *messages.PublishOptions) { o.Ordering = messages.PublishOrdering_PUBLISH_ORDERING_RELAXED }
 }
 
-// Linger lets a record wait up to d for others to be sent with it. Default 0: it is sent at once, and what comes meanwhile goes with the next request.
+// Linger lets a record wait up to d, at most a minute, for others to be sent with it. Default 0: it is sent at once, and what comes meanwhile goes with
+// the next request.
 func Linger(d time.Duration) PublisherOption {
 	return func(o *messages.PublishOptions) { o.Linger = durationpb.New(d) }
 }
@@ -78,7 +79,10 @@ func Linger(d time.Duration) PublisherOption {
 //
 // While too many records wait, or too many of a shard that is throttled, publishing blocks until there is room or ctx ends.
 //
-// Errors: ErrInvalid (before any I/O), ErrPublish, ErrOverloaded (when ctx ended while blocked; see PublishAsync), ErrTimeout, ErrNotConnected.
+// A record that was taken in is tried for Timings.PublishDeadline, whatever becomes of ctx.
+//
+// Errors: ErrInvalid (nothing was stored), ErrPublish, ErrConfig (credentials or endpoint do not work), ErrOverloaded (when ctx ended while blocked; see
+// PublishAsync), ErrTimeout (ctx's deadline passed; the record may be stored yet), ErrNotConnected. A ctx that is cancelled is context.Canceled.
 type Publisher struct {
 	system  *System
 	options *messages.PublishOptions
@@ -108,7 +112,7 @@ func (s *System) Publisher(options ...PublisherOption) *Publisher {
 	return p
 }
 
-// Publish stores a record and returns where.
+// Publish stores a record and returns where. When ctx ends first, the record may be stored all the same.
 func (p *Publisher) Publish(ctx context.Context, r Record) (Receipt, error) {
 	outlet, err := p.outlet(ctx, r.Stream)
 	if err != nil {
@@ -210,7 +214,8 @@ type Result struct {
 
 // PublishBatch stores records and returns what became of each, in their order, when all of them are settled. The records of each stream are taken in
 // as a whole. An error means that there are no results: nothing was taken in (ErrInvalid: more than the publisher's bounds; ErrOverloaded,
-// ErrNotConnected), or ctx ended before all were settled (ErrTimeout), or, with several streams, either of one of them.
+// ErrNotConnected), or ctx ended before all were settled (ErrTimeout), or, with several streams, either of one of them, while those of others may be
+// stored. A single record's Err may be ErrOverloaded as with PublishAsync.
 func (p *Publisher) PublishBatch(ctx context.Context, records []Record) ([]Result, error) {
 	results := make([]Result, len(records))
 	if len(records) == 0 {

@@ -46,7 +46,7 @@ import (
 // its readers and stops when the last has stopped, and the broker has forgotten it if there is an end to tell.
 //
 // A panic of a reader stops that reader; another is started after a pause. A panic of the coordinator restarts it under the
-// same PID (its readers stop with it and are started anew); it then opens again without asking the broker.
+// same PID (its readers stop with it and are started anew); it then opens again without asking the broker, or ends if the broker has told it to.
 type coordinator struct {
 	// Constructor.
 	coordinatorSpec
@@ -107,8 +107,9 @@ type coordinatorSpec struct {
 
 // keptState is what one incarnation of a coordinator leaves to the next.
 type keptState struct {
-	opened bool   // the subscription has been open
-	fatal  *Error // what ended it, not told yet
+	opened   bool   // the subscription has been open
+	draining bool   // the broker has told it to end, and does not say so again
+	fatal    *Error // what ended it, not told yet
 }
 
 // shardInfo is what is known of one shard.
@@ -236,6 +237,10 @@ func (co *coordinator) begin(c actor.Context) {
 		co.end(c, co.kept.fatal) // an incarnation of before had begun to
 		return
 	}
+	if co.kept.draining {
+		co.endAgain(c)
+		return
+	}
 	co.timers.set(timerOpenDeadline, time.Until(co.deadline))
 	if co.opened {
 		co.timers.cancel(timerOpenDeadline)
@@ -276,7 +281,7 @@ func (co *coordinator) opening(c actor.Context) {
 	case *messages.Unsubscribe:
 		co.close(c, closeRequest{unsubscribe: m, asker: c.Sender()})
 	case drain:
-		co.close(c, closeRequest{timeout: m.timeout})
+		co.onDrain(c, m)
 	default:
 		co.unhandled(c)
 	}
@@ -289,7 +294,7 @@ func (co *coordinator) running(c actor.Context) {
 		co.onRunningReady(m)
 	case readerTrouble:
 		co.log().Debug("reader not ready yet", slog.String("shard", m.shard), slog.Any("error", m.err))
-		co.seeks.done(co, m.shard, m.err)
+		co.seeks.begun(co, m.shard, m.err)
 	case shardDoubted:
 		co.listDue = true
 		co.soon(spread(auditAgain))
@@ -312,7 +317,7 @@ func (co *coordinator) running(c actor.Context) {
 	case *messages.Unsubscribe:
 		co.close(c, closeRequest{unsubscribe: m, asker: c.Sender()})
 	case drain:
-		co.close(c, closeRequest{timeout: m.timeout})
+		co.onDrain(c, m)
 	default:
 		co.unhandled(c)
 	}

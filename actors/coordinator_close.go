@@ -59,6 +59,18 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 	co.drainReaders(c, req.timeout)
 }
 
+func (co *coordinator) onDrain(c actor.Context, m drain) {
+	co.kept.draining = true
+	co.close(c, closeRequest{timeout: m.timeout})
+}
+
+// endAgain is for an incarnation whose predecessor panicked while it ended. Its readers have gone with it.
+func (co *coordinator) endAgain(c actor.Context) {
+	co.closing.unfinished = append(co.closing.unfinished,
+		"stream \""+co.how.stream.spelling+"\": its coordinator panicked; what was not settled comes again, and its leases run out by themselves")
+	co.close(c, closeRequest{})
+}
+
 // drainReaders has every reader give its lease to an heir, or release it.
 func (co *coordinator) drainReaders(c actor.Context, timeout time.Duration) {
 	co.closing.draining = true
@@ -98,7 +110,7 @@ func (co *coordinator) closingDown(c actor.Context) {
 		}
 		co.closing.askers = append(co.closing.askers, closeRequest{unsubscribe: m, asker: c.Sender()})
 	case drain:
-		co.close(c, closeRequest{timeout: m.timeout})
+		co.onDrain(c, m)
 	default:
 		if isRequest(c.Message()) {
 			answer(c.ActorSystem(), c.Sender(), notConnected(messages.BrokerState_BROKER_STATE_CLOSING), correlationOf(c.Message()))

@@ -14,7 +14,7 @@ func (co *coordinator) onRunningReady(m readerReady) {
 	if s := co.shards[m.shard]; s != nil {
 		s.losses, s.override = 0, nil
 	}
-	co.seeks.done(co, m.shard, nil)
+	co.seeks.begun(co, m.shard, nil)
 }
 
 // onEnded is a reader's last word; that it has stopped (onGone) comes after.
@@ -54,7 +54,7 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 	case endReleased:
 		co.rescanSoon()
 	}
-	co.seeks.done(co, m.shard, nil)
+	co.seeks.ended(co, m.shard)
 }
 
 // onGone: the subscriber is gone, or a reader has stopped.
@@ -86,7 +86,7 @@ func (co *coordinator) onGone(c actor.Context, who *actor.PID) {
 		co.onCrashed(c, s)
 	}
 	// A seek that came between its last word and now waits for an answer that it can't give any more.
-	co.seeks.done(co, s.id, nil)
+	co.seeks.ended(co, s.id)
 	if s.decision.verdict == verdictStart && !s.lease.Checkpoint.IsShardEnd() {
 		co.soon(restartFirst)
 	}

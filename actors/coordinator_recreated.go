@@ -117,7 +117,7 @@ func (co *coordinator) startingOver(c actor.Context) {
 	case *messages.Unsubscribe:
 		co.close(c, closeRequest{unsubscribe: m, asker: c.Sender()})
 	case drain:
-		co.close(c, closeRequest{timeout: m.timeout})
+		co.onDrain(c, m)
 	case readerEnded, readerReady, readerTrouble, readerMoved, seekComplete, shardDoubted:
 	default:
 		co.unhandled(c)

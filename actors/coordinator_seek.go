@@ -250,6 +250,28 @@ func (st *seekState) done(co *coordinator, id string, err *Error) {
 	}
 }
 
+// alone reports whether the seek under way moves one shard: its position is stored by the shard's reader, and nowhere else.
+func (st *seekState) alone() bool {
+	return st.current != nil && st.current.request.GetTo().GetSequence() != nil
+}
+
+// begun: a reader is at work, or says why it is not yet. It may have said so before it was told of the seek of its shard, which it answers by itself.
+func (st *seekState) begun(co *coordinator, id string, err *Error) {
+	if !st.alone() {
+		st.done(co, id, err)
+	}
+}
+
+// ended: a reader has ended, and can't answer a seek that it had not answered. One of the whole stream is stored, and holds for whoever reads the
+// shard next; one of the shard is lost.
+func (st *seekState) ended(co *coordinator, id string) {
+	if st.alone() {
+		st.done(co, id, endedWhileMoving(co.how.stream.spelling, id))
+		return
+	}
+	st.done(co, id, nil)
+}
+
 // seekComplete lets a seek be answered after the message that completed it has been handled.
 type seekComplete struct{ id uint64 }
 

@@ -93,6 +93,7 @@ type putEntry struct {
 	fate            fate
 	shard, sequence string
 	cause           error
+	unknown         bool // it may be stored all the same
 }
 
 // records are the entry's user records.

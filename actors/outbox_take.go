@@ -56,15 +56,15 @@ func (o *outbox) fillSlow(r *request, now time.Time) bool {
 		return true
 	}
 	o.slowAt = time.Time{}
-	room := true
+	room, from := true, o.slowFrom
 	for i := range o.slow {
-		l := o.slow[(o.slowFrom+i)%len(o.slow)]
+		l := o.slow[(from+i)%len(o.slow)]
 		if o.held && l == &o.rest {
 			continue
 		}
 		if room && l.ready() > 0 && !l.pace.opens(now).After(now) {
 			if room = o.fillPaced(r, l, now); !room {
-				o.slowFrom += i
+				o.slowFrom = (from + i) % len(o.slow)
 			}
 		}
 		o.opens(l, now)

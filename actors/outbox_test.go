@@ -550,6 +550,28 @@ func TestOutboxRefusesAThrottledLaneItsPart(t *testing.T) {
 	require.Nil(t, alone.o.refuses("k", ""), "the only shard of a stream has all the room")
 }
 
+// When a request is full, the slow lanes that it had no room for are due.
+func TestOutboxSlowLanesThatHadNoRoomAreDue(t *testing.T) {
+	const lanes = 3
+	s := newOutboxMachine(outboxSpec{})
+	s.o.setMap(shardsOf(0, lanes), s.now)
+	for i := range lanes {
+		for n := range 200 {
+			s.addAt(fmt.Sprint("k", i, "-", n), hashAt(i, lanes), "")
+		}
+		l := s.o.lanes[shardName(i)]
+		l.answer = laneAnswer{refusedCount: 1}
+		s.o.pacing(l, s.now)
+	}
+	s.now = s.now.Add(time.Second)
+	s.take(t, 190, 1<<20) // all that the first may send, and most of the second
+	for _, l := range s.o.slow {
+		if at := l.pace.opens(s.now); l.ready() > 0 {
+			require.False(t, s.o.slowAt.After(at), "%s opens in %v, and is looked at in %v", l.shard.id, at.Sub(s.now), s.o.slowAt.Sub(s.now))
+		}
+	}
+}
+
 // What is evicted can be published again at once, so a record that may have been stored is not: its receipt would not say so.
 func TestOutboxDoesNotEvictWhatMayBeStored(t *testing.T) {
 	s := newOutboxMachine(outboxSpec{maxRecords: 16, maxBytes: 1 << 20})

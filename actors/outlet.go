@@ -25,9 +25,10 @@ type Outlet struct {
 	root   *actor.RootContext
 	pid    *actor.PID // set once, before anybody else has the outlet
 
-	ended   atomic.Bool // the publisher takes in nothing any more
-	gate    atomic.Pointer[shardGate]
-	tickets sync.Pool // of *Ticket
+	draining atomic.Bool // the publisher was told to end
+	ended    atomic.Bool // it takes in nothing any more
+	gate     atomic.Pointer[shardGate]
+	tickets  sync.Pool // of *Ticket
 }
 
 // shardGate says which shards take no more records for now. It is there while some are throttled.

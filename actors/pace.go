@@ -66,6 +66,7 @@ func (p *pace) limited() bool { return p.rate > 0 }
 
 // opens is when something may be sent next; not after now: at once.
 func (p *pace) opens(now time.Time) time.Time {
+	p.forget(now)
 	switch {
 	case !p.limited():
 		return now
@@ -74,7 +75,11 @@ func (p *pace) opens(now time.Time) time.Time {
 	}
 	p.refill(now)
 	if missing := p.rate*paceSlice.Seconds() - p.tokens; missing > 0 {
-		return now.Add(max(time.Millisecond, seconds(missing/p.rate)))
+		at := now.Add(max(time.Millisecond, seconds(missing/p.rate)))
+		if forgotten := p.refusedAt.Add(paceForget); forgotten.Before(at) { // a large entry leaves a debt of minutes at a low rate
+			return forgotten
+		}
+		return at
 	}
 	return now
 }

@@ -138,3 +138,15 @@ func TestPaceCountsBytes(t *testing.T) {
 	require.InDelta(t, 0.001, paceCost(10), 1e-9)
 	require.InDelta(t, 0.5, paceCost(1<<19), 1e-9)
 }
+
+// A large record leaves a debt that may take minutes to pay at a low rate. It is let off when nothing has been refused for a while.
+func TestPaceIsForgottenWithADebt(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	p := pace{rate: 0.05, counted: now, windowFrom: now, refusedAt: now, tokens: 0.01}
+	require.False(t, p.spend(paceCost(10<<20), now))
+	p.answered(laneAnswer{storedCount: 1, stored: paceCost(10 << 20)}, now.Add(time.Second))
+	require.Greater(t, p.opens(now.Add(5*time.Second)).Sub(now), 5*time.Second)
+	require.False(t, p.opens(now.Add(5*time.Second)).After(now.Add(paceForget)))
+	later := now.Add(paceForget)
+	require.False(t, p.opens(later).After(later))
+}

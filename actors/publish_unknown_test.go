@@ -103,6 +103,30 @@ func TestStrayAggregateIsReportedAtItsDeadline(t *testing.T) {
 	}, func(c *Config) { c.Timings.PublishDeadline = 20 * time.Second })
 }
 
+// Each of its records is reported at its own deadline, also where others that came later are with it.
+func TestStrayAggregateOfOldAndNewRecords(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.connect()
+		o := w.outletOf(aggregating)
+		publishMany(w, o, 0, 10)
+		throttle := w.service.Fault("PutRecords", kinesistest.Match{}, -1, kinesistest.Partial(codeThrottled))
+		begun := time.Now()
+		old, err := o.PublishAsync(context.Background(), Item{Key: "key-1", Data: []byte("x")})
+		require.NoError(w.t, err)
+		time.Sleep(15 * time.Second)
+		split(w, shardName(0))
+		w.service.Fault("ListShards", kinesistest.Match{}, -1, kinesistest.Error("AccessDeniedException", "no"))
+		fresh, err := o.PublishAsync(context.Background(), Item{Key: "key-2", Data: []byte("x")})
+		require.NoError(w.t, err)
+		throttle.Clear()
+		<-old.Done()
+		require.InDelta(w.t, 40, time.Since(begun).Seconds(), 0.2, "%v", old.Outcome())
+		require.True(w.t, old.Outcome().Err.OutcomeUnknown)
+		<-fresh.Done()
+		require.LessOrEqual(w.t, time.Since(begun).Seconds(), 55.2)
+	}, func(c *Config) { c.Timings.PublishDeadline = 40 * time.Second })
+}
+
 // Connections that are refused are a matter of the configuration at first; once something was stored they pass by themselves, and are no reason to give up.
 func TestAnEndpointThatGoesAwayForAWhile(t *testing.T) {
 	away := atomic.Bool{}
@@ -153,9 +177,10 @@ func TestBatchWithAMissingRecord(t *testing.T) {
 // P13: an answer that is not of as many entries as were sent says nothing of any of them, and a code that nobody knows says nothing of its entry.
 func TestAnswersToPutRecordsThatMakeNoSense(t *testing.T) {
 	for name, spoil := range map[string]func(out *kinesis.PutRecordsOutput){
-		"an entry too few":  func(out *kinesis.PutRecordsOutput) { out.Records = out.Records[1:] },
-		"an entry too many": func(out *kinesis.PutRecordsOutput) { out.Records = append(out.Records, out.Records[0]) },
-		"none":              func(out *kinesis.PutRecordsOutput) { out.Records = nil },
+		"an entry too few":         func(out *kinesis.PutRecordsOutput) { out.Records = out.Records[1:] },
+		"an entry too many":        func(out *kinesis.PutRecordsOutput) { out.Records = append(out.Records, out.Records[0]) },
+		"none":                     func(out *kinesis.PutRecordsOutput) { out.Records = nil },
+		"entries that say nothing": func(out *kinesis.PutRecordsOutput) { clear(out.Records) },
 		"an unknown code": func(out *kinesis.PutRecordsOutput) {
 			for i := range out.Records {
 				out.Records[i] = types.PutRecordsResultEntry{ErrorCode: new("SomethingNew")}

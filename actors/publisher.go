@@ -30,7 +30,7 @@ import (
 // fills a request, or when one returns, or after a moment. Only entries that failed are sent again. Every record is answered exactly once: stored, or not, or
 // unknown, at the latest shortly after its deadline.
 //
-// A panic restarts it. Whoever was waiting is told that the outcome is unknown.
+// A panic restarts it; while it flushes, it ends it. Whoever was waiting is told that the outcome is unknown.
 type publisher struct {
 	// Constructor. The clients are shared and belong to the broker; the outlet lives as long as the broker, too.
 	publisherSpec
@@ -155,6 +155,10 @@ func (p *publisher) start(c actor.Context) {
 		relaxed: p.how.relaxed, aggregate: p.how.aggregate, aggregateBytes: l.AggregateBytes, aggregateRecords: l.AggregateRecords,
 		maxRecords: l.PendingRecords, maxBytes: l.PendingBytes,
 	})
+	if p.outlet.draining.Load() { // nobody tells it again
+		p.flushing = true
+		c.Stop(c.Self())
+	}
 }
 
 // end ends an incarnation.
@@ -329,6 +333,7 @@ func (o *Outcome) fill(m *messages.Published, correlation uint64) *messages.Publ
 
 // onDrain flushes: what was taken in before is sent, up to the timeout.
 func (p *publisher) onDrain(m drain) {
+	p.outlet.draining.Store(true)
 	p.flushing = true
 	timeout := m.timeout
 	if timeout < 0 {

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
@@ -9,7 +10,10 @@ import (
 )
 
 // flight is a PutRecords under way.
-type flight struct{ request }
+type flight struct {
+	request
+	keyless bool // it has records without a key, as the stream distributes its records by itself
+}
 
 // putDone is the result of a PutRecords.
 type putDone struct {
@@ -23,6 +27,9 @@ const (
 	maxPutRecords = 500
 	// maxRequestBytes is the most bytes of one.
 	maxRequestBytes = 10 << 20
+
+	// publishPart is the least bytes for which a request of their own is worth while.
+	publishPart = 64 << 10
 
 	publishRetryFirst = 100 * time.Millisecond
 	publishThrottled  = 250 * time.Millisecond
@@ -40,17 +47,51 @@ const (
 func (p *publisher) send(now time.Time, returned bool) {
 	p.gather(now)
 	for p.mayGo(now, returned) {
-		f := p.newFlight()
-		p.out.fill(&f.request, now)
-		if len(f.entries) == 0 {
-			p.idle = append(p.idle, f)
-			break
+		part := p.part()
+		for sent := p.sendOne(part, now); ; sent = p.sendOne(part, now) {
+			if !sent {
+				p.schedule(now)
+				return
+			}
+			if p.flying >= p.cfg.Limits.PublishRequests || p.out.readyBytes < part {
+				break
+			}
 		}
-		p.launch(f, now)
 		p.gathering, returned = false, false
 		p.gather(now)
 	}
 	p.schedule(now)
+}
+
+// part is how many bytes the next request may have. In an aggregated record all that is ready of many keys fits into one request, and while that is
+// on its way these keys send no other: what is much is spread over the requests that are free.
+func (p *publisher) part() int {
+	limit := p.cfg.Limits.RequestBytes
+	if !p.how.aggregate {
+		return limit
+	}
+	return min(limit, max(publishPart, p.out.readyBytes/(p.cfg.Limits.PublishRequests-p.flying)))
+}
+
+// enough is how many ready bytes do not wait for more.
+func (p *publisher) enough() int {
+	if p.how.aggregate {
+		return min(publishPart, p.cfg.Limits.RequestBytes)
+	}
+	return p.cfg.Limits.RequestBytes
+}
+
+// sendOne sends a request of at most so many bytes; false: there is none to send.
+func (p *publisher) sendOne(maxBytes int, now time.Time) bool {
+	f := p.newFlight()
+	f.maxBytes = maxBytes
+	p.out.fill(&f.request, now)
+	if len(f.entries) == 0 {
+		p.idle = append(p.idle, f)
+		return false
+	}
+	p.launch(f, now)
+	return true
 }
 
 // gather notes since when something is ready.
@@ -68,7 +109,7 @@ func (p *publisher) mayGo(now time.Time, returned bool) bool {
 	switch {
 	case p.flying >= p.cfg.Limits.PublishRequests, now.Before(p.pausedUntil):
 		return false
-	case len(p.out.split) > 0, p.out.slowDue(now), p.out.fills(maxPutRecords, p.cfg.Limits.RequestBytes):
+	case len(p.out.split) > 0, p.out.slowDue(now), p.out.fills(maxPutRecords, p.enough()):
 		return true
 	case p.out.readyKeys == 0:
 		return false
@@ -123,8 +164,8 @@ func (p *publisher) newFlight() *flight {
 		p.idle = p.idle[:n-1]
 		return f
 	}
-	return &flight{request{
-		entries: make([]putEntry, 0, 16), maxEntries: maxPutRecords, maxBytes: p.cfg.Limits.RequestBytes,
+	return &flight{request: request{
+		entries: make([]putEntry, 0, 16), maxEntries: maxPutRecords,
 	}}
 }
 
@@ -132,7 +173,8 @@ func (p *publisher) newFlight() *flight {
 func (p *publisher) launch(f *flight, now time.Time) {
 	p.flying++
 	p.bytesFlying += f.size
-	client, ref, keyless := p.clients.Data, p.ref, p.auto
+	f.keyless = p.auto && slices.ContainsFunc(f.entries, func(e putEntry) bool { return e.bundle == nil && e.record.keyless })
+	client, ref, keyless := p.clients.Data, p.ref, f.keyless
 	p.fx.run(p.callTimeout(f, now), func(ctx context.Context) any {
 		out, err := client.PutRecords(ctx, putInput(ref, f.entries, keyless))
 		return putDone{flight: f, out: out, err: err}
@@ -188,7 +230,7 @@ func (p *publisher) onPutDone(m putDone) {
 	f := m.flight
 	p.flying--
 	p.bytesFlying -= f.size
-	j := judge(f.entries, m.out, m.err, p.worked)
+	j := p.judge(m, now)
 	p.worked = p.worked || j.stored > 0
 	if j.halve {
 		p.out.halve(f.entries)
@@ -202,6 +244,21 @@ func (p *publisher) onPutDone(m putDone) {
 	p.out.wake(now)
 	p.send(now, true)
 	p.answer()
+}
+
+// judge decides what became of a request. One that was refused for its records without a key goes again with keys: the stream does not distribute its
+// records by itself any more.
+func (p *publisher) judge(m putDone, now time.Time) judgement {
+	f := m.flight
+	if !f.keyless || m.err == nil || classify(m.err) != failureInvalid {
+		return judge(f.entries, m.out, m.err, p.worked)
+	}
+	p.auto, p.mismatched = false, true
+	p.wantMap(now)
+	for i := range f.entries {
+		f.entries[i].fate, f.entries[i].cause = fateFailed, m.err
+	}
+	return judgement{}
 }
 
 // takeABreath pauses everything after requests that failed as a whole, until one does not.
@@ -233,7 +290,7 @@ func (p *publisher) settle(f *flight, j judgement, now time.Time) {
 		for _, r := range e.records(&p.one) {
 			r.failures++
 			r.cause = e.cause
-			r.unknown = r.unknown || j.unknown
+			r.unknown = r.unknown || j.unknown || e.unknown
 			r.alone = r.alone || e.fate == fateApart
 			r.refused = e.fate == fateRefused
 			p.retry(e, r, spread, now)

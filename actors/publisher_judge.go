@@ -54,19 +54,20 @@ func judge(entries []putEntry, out *kinesis.PutRecordsOutput, err error, worked 
 	var last *entryError
 	for i := range entries {
 		e, answer := &entries[i], &out.Records[i]
-		if aws.ToString(answer.ErrorCode) == "" {
+		code := aws.ToString(answer.ErrorCode)
+		if code == "" && aws.ToString(answer.SequenceNumber) != "" {
 			e.fate, e.shard, e.sequence = fateStored, aws.ToString(answer.ShardId), aws.ToString(answer.SequenceNumber)
 			j.stored++
 			continue
 		}
-		e.fate = fateFailed
-		if kind, known := failureByCode[*answer.ErrorCode]; known && kind == failureThrottled {
+		e.fate, e.unknown = fateFailed, code == ""
+		if kind, known := failureByCode[code]; known && kind == failureThrottled {
 			e.fate, j.refused = fateRefused, true
 		} else if known && kind.lasting() {
 			e.fate = fateLost
 		}
 		if last == nil || !last.is(answer) { // the errors of a request are mostly the same
-			last = &entryError{code: *answer.ErrorCode, message: aws.ToString(answer.ErrorMessage)}
+			last = &entryError{code: code, message: aws.ToString(answer.ErrorMessage)}
 		}
 		e.cause = last
 	}
@@ -125,10 +126,16 @@ type entryError struct {
 }
 
 func (e *entryError) is(answer *types.PutRecordsResultEntry) bool {
-	return e.code == *answer.ErrorCode && e.message == aws.ToString(answer.ErrorMessage)
+	return e.code == aws.ToString(answer.ErrorCode) && e.message == aws.ToString(answer.ErrorMessage)
 }
 
-func (e *entryError) Error() string        { return e.code + ": " + e.message }
+func (e *entryError) Error() string {
+	if e.code == "" {
+		return "PutRecords answered neither a sequence number nor an error code"
+	}
+	return e.code + ": " + e.message
+}
+
 func (e *entryError) ErrorCode() string    { return e.code }
 func (e *entryError) ErrorMessage() string { return e.message }
 

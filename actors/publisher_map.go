@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
@@ -53,10 +54,12 @@ func (p *publisher) list(now time.Time) {
 	client, ref, describe := p.clients.Control, p.ref, p.how.aggregate || p.mismatched || p.auto
 	p.fx.run(p.cfg.Timings.CallTimeout, func(ctx context.Context) any {
 		if describe {
-			// Who may not describe the stream may aggregate all the same.
 			out, err := client.DescribeStreamSummary(ctx, describeInput(ref))
-			if err == nil && out.StreamDescriptionSummary.RecordDistributionStrategy == types.RecordDistributionStrategyAuto {
+			switch {
+			case err == nil && out.StreamDescriptionSummary.RecordDistributionStrategy == types.RecordDistributionStrategyAuto:
 				return mapDone{auto: true}
+			case err != nil && (!refused(err) || classify(err) == failureThrottled):
+				return mapDone{err: err} // it can be known later; who may not ask may aggregate all the same
 			}
 		}
 		shards, err := listShards(ctx, client, ref)
@@ -243,13 +246,12 @@ func (p *publisher) resolve(now time.Time) {
 	left := p.astray[:0]
 	for i := range p.astray {
 		e := p.astray[i]
-		last := e.bundle.records[len(e.bundle.records)-1]
 		switch {
 		case p.auto:
 			p.settleStored(&e, now)
 		case p.resolveOne(&e, now):
-		case !now.Before(last.deadline):
-			p.sendAgain(&e, now) // all of them are told
+		case slices.ContainsFunc(e.bundle.records, func(r *outgoing) bool { return !now.Before(r.deadline) }):
+			p.sendAgain(&e, now) // those are told
 		default:
 			left = append(left, e)
 		}

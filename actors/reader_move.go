@@ -149,8 +149,12 @@ func (r *reader) leaveMove(c actor.Context) {
 }
 
 func (r *reader) endedWhileMoving() *Error {
+	return endedWhileMoving(r.how.stream.spelling, r.shard.id)
+}
+
+func endedWhileMoving(stream, shard string) *Error {
 	return &Error{
-		Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: r.how.stream.spelling, Shard: r.shard.id,
+		Kind: messages.ErrorKind_ERROR_KIND_READ, Stream: stream, Shard: shard,
 		Text: "the shard stopped being read here during the seek", Advice: "seek again",
 	}
 }

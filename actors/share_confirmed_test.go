@@ -22,11 +22,12 @@ func TestALeaseFoundInOnesOwnNameIsTrustedFromAWriteOfOnesOwn(t *testing.T) {
 		cr.leave("a")
 		var tap tapStore
 		b := cr.spawn("b", tapped(&tap))
-		free, given := cr.lease(shardName(0)), time.Time{}
+		free := cr.lease(shardName(0))
+		var given instant
 		tap.onCall(func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error {
 			switch err := do(ctx); {
-			case c.op == "view" && given.IsZero():
-				given = time.Now()
+			case c.op == "view" && !given.noted():
+				given.now()
 				_, err = cr.store.Acquire(ctx, free, b.owner)
 				time.Sleep(6 * time.Second)
 				return err
@@ -39,7 +40,7 @@ func TestALeaseFoundInOnesOwnNameIsTrustedFromAWriteOfOnesOwn(t *testing.T) {
 		})
 		cr.me.Request(b.broker, subscribeTo(testStream, cr.sub))
 		probe.Fish(cr.me, func(*messages.Subscribed) bool { return true })
-		time.Sleep(time.Until(given.Add(cr.cfg.Timings.withDefaults().LeaseTTL)))
+		time.Sleep(time.Until(given.at().Add(cr.cfg.Timings.withDefaults().LeaseTTL)))
 		cr.putOne(cr.keys[0])
 		time.Sleep(3 * time.Second)
 		require.Len(cr.t, cr.deliveries(), 1, "it was delivered after the end of the ttl: %v", cr.history(shardName(0)))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -385,3 +386,10 @@ func (cr *crew) twice() int {
 func subscribeTo(stream string, subscriber *probe.Probe) *messages.Subscribe {
 	return &messages.Subscribe{Stream: &messages.StreamDescriptor{Name: stream}, Subscriber: subscriber.PID()}
 }
+
+// instant is a time that is noted by one goroutine and read by another.
+type instant struct{ nanos atomic.Int64 }
+
+func (i *instant) now()          { i.nanos.Store(time.Now().UnixNano()) }
+func (i *instant) at() time.Time { return time.Unix(0, i.nanos.Load()) }
+func (i *instant) noted() bool   { return i.nanos.Load() != 0 }

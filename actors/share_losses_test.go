@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,38 +18,38 @@ func TestALeaseThatWasLostOftenIsTakenUpAtOnceWhenItIsHanded(t *testing.T) {
 		const races = 8
 		var tap tapStore
 		b := cr.spawn("b", tapped(&tap))
-		lost, handed, taken := 0, time.Time{}, time.Time{}
+		var lost atomic.Int64
+		var handed, taken instant
 		tap.onCall(func(ctx context.Context, c storeCall, do func(ctx context.Context) error) error {
-			if c.op == "acquire" && lost < races {
-				lost++
+			if c.op == "acquire" && lost.Load() < races {
 				ghosts, err := cr.store.Acquire(ctx, c.lease, "ghost")
 				require.NoError(cr.t, err)
-				last := lost == races
+				last := lost.Add(1) == races
 				late := context.WithoutCancel(ctx)
 				time.AfterFunc(4*time.Second, func() { cr.passOn(late, ghosts, b.owner, last, &handed) })
 			}
 			err := do(ctx)
 			if c.op == "acquire" && err == nil {
-				taken = time.Now()
+				taken.now()
 			}
 			return err
 		})
 		b.subscribe(horizon)
 		time.Sleep(2 * time.Minute)
-		require.Equal(cr.t, races, lost)
-		require.LessOrEqual(cr.t, taken.Sub(handed), 3*time.Second+100*time.Millisecond)
+		require.EqualValues(cr.t, races, lost.Load())
+		require.LessOrEqual(cr.t, taken.at().Sub(handed.at()), 3*time.Second+100*time.Millisecond)
 		cr.calm()
 	})
 }
 
 // passOn releases a lease, or hands it over the last time.
-func (cr *crew) passOn(ctx context.Context, lease leasestore.Lease, to string, last bool, handed *time.Time) {
+func (cr *crew) passOn(ctx context.Context, lease leasestore.Lease, to string, last bool, handed *instant) {
 	if !last {
 		_, err := cr.store.Release(ctx, lease)
 		require.NoError(cr.t, err)
 		return
 	}
-	*handed = time.Now()
+	handed.now()
 	_, err := cr.store.Acquire(ctx, lease, to)
 	require.NoError(cr.t, err)
 }

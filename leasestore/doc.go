@@ -51,7 +51,7 @@
 // fenced by the first. A checkpoint is a renewal, too. Tools that move a lease they do not own acquire it first.
 //
 // A deleted lease begins again at counter 1. Delete only leases of shards that are gone or finished, so that nobody is left who remembers
-// a counter of the former life.
+// a counter of the former life. Should there be someone: all writes of a lease but Acquire also require the owner that their writer last saw.
 //
 // # Expiry
 //

@@ -155,6 +155,10 @@ func apply(stored, lease Lease, write string) (Lease, error) {
 	if stored.Counter == 0 || stored.Counter != lease.Counter {
 		return Lease{}, fenced(stored, lease, write)
 	}
+	if stored.Owner != lease.Owner { // the row was deleted and made anew: its counter has come to the same number
+		return Lease{}, fmt.Errorf("lease %s: %s: the owner is %q, the writer last saw %q: %w; read it again",
+			lease.Key, write, stored.Owner, lease.Owner, ErrFenced)
+	}
 	next := stored.clone()
 	next.Counter++
 	return next, nil

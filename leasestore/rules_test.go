@@ -26,11 +26,12 @@ func TestOfferRule(t *testing.T) {
 func TestOfferRuleJudgesTheStoredRow(t *testing.T) {
 	lease := offered
 	lease.Owner = "b"
-	_, err := leasestore.ApplyOffer(offered, lease, "b")
-	require.NoError(t, err, "the row says that b is not the owner")
-	_, err = leasestore.ApplyOffer(offered, lease, "a")
+	_, err := leasestore.ApplyOffer(offered, lease, "c")
+	require.ErrorIs(t, err, leasestore.ErrFenced, "the row says that b is not the owner")
+	_, err = leasestore.ApplyOffer(offered, offered, "a")
 	require.ErrorIs(t, err, leasestore.ErrInvalid, "the row says that a is the owner")
 
+	lease = offered
 	lease.Counter--
 	_, err = leasestore.ApplyOffer(offered, lease, "a")
 	require.ErrorIs(t, err, leasestore.ErrFenced, "that the lease is lost comes first")

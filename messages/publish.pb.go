@@ -79,9 +79,9 @@ func (PublishOrdering) EnumDescriptor() ([]byte, []int) {
 }
 
 // Publish asks a connected broker to store a record. Anyone may send it, in any number at once; batching is the publisher's. Records of one
-// partition key sent by one actor with the same options are stored in the order they were sent. Answered by Published; by Error INVALID (before
-// any I/O), PUBLISH (not stored; or unknown, see outcome_unknown), OVERLOADED (at once, not accepted; shard_id tells when it is about one shard
-// only) or NOT_CONNECTED.
+// partition key sent by one actor with the same options are stored in the order they were sent. Answered by Published; by Error INVALID (nothing was
+// stored), PUBLISH (not stored; or unknown, see outcome_unknown), CONFIG (credentials or endpoint do not work), OVERLOADED (not stored: at once, or later
+// if its shard turns out to be throttled and others need the room; shard_id tells when it is about one shard only) or NOT_CONNECTED.
 type Publish struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stream's name or ARN.

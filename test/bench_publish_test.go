@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -29,6 +30,7 @@ type publishes struct {
 	// publish stores all records.
 	publish publishFunc
 	each    int // records of a key
+	size    int // of a record; 0: benchSize
 	limits  protokinesis.Limits
 }
 
@@ -36,7 +38,7 @@ func (p publishes) run(b *testing.B) {
 	b.Helper()
 	srv := kinesistest.Start(b, kinesistest.WithCallLog(0))
 	client := bareClient(srv)
-	data := make([]byte, benchSize)
+	data := make([]byte, cmp.Or(p.size, benchSize))
 	fresh := func() {
 		_, _ = client.DeleteStream(context.Background(), &kinesis.DeleteStreamInput{StreamName: aws.String(benchStream)})
 		if err := srv.CreateStream(benchStream, 4); err != nil {
@@ -98,19 +100,19 @@ func barePutsInParallel(b *testing.B, client *kinesis.Client, data []byte, n, fl
 	all.Wait()
 }
 
-// inBatches publishes from four goroutines, in batches of a record of each of 250 keys, with two batches of each under way.
-func inBatches(each int) publishFunc {
+// inBatches publishes batches of a record of each of 250 keys, with so many batches of the same keys under way.
+func inBatches(each, underWay int) publishFunc {
 	return func(b *testing.B, _ *actor.ActorSystem, _ *protokinesis.System, p *protokinesis.Publisher, data []byte) {
 		b.Helper()
 		const part = publishSenders / 4
 		var all sync.WaitGroup
-		for s := range 8 {
+		for s := range 4 * underWay {
 			all.Go(func() {
 				records := make([]protokinesis.Record, part)
 				for i := range records {
-					records[i] = protokinesis.Record{Stream: benchStream, PartitionKey: benchKeys[(s/2)*part+i], Data: data}
+					records[i] = protokinesis.Record{Stream: benchStream, PartitionKey: benchKeys[(s%4)*part+i], Data: data}
 				}
-				for range each / 2 {
+				for range each / underWay {
 					results, err := p.PublishBatch(context.Background(), records)
 					if err != nil || slices.ContainsFunc(results, func(r protokinesis.Result) bool { return r.Err != nil }) {
 						b.Error("not published", err)
@@ -166,7 +168,7 @@ func byActors(each int, options *messages.PublishOptions) publishFunc {
 }
 
 // BenchmarkPublishBatches: Go code publishes batches.
-func BenchmarkPublishBatches(b *testing.B) { publishes{publish: inBatches(50), each: 50}.run(b) }
+func BenchmarkPublishBatches(b *testing.B) { publishes{publish: inBatches(50, 2), each: 50}.run(b) }
 
 // BenchmarkPublishAsync: Go code publishes records and does not wait.
 func BenchmarkPublishAsync(b *testing.B) { publishes{publish: asynchronously(50), each: 50}.run(b) }
@@ -174,12 +176,18 @@ func BenchmarkPublishAsync(b *testing.B) { publishes{publish: asynchronously(50)
 // BenchmarkPublishMessages: actors publish records.
 func BenchmarkPublishMessages(b *testing.B) { publishes{publish: byActors(50, nil), each: 50}.run(b) }
 
-// BenchmarkAggregatedBatches: Go code publishes batches that are aggregated.
+// BenchmarkAggregatedBatches: Go code publishes batches that are aggregated. Many are under way, as the order of a key forbids to send its next
+// record before the one before it is stored, but not to send many together.
 func BenchmarkAggregatedBatches(b *testing.B) {
-	publishes{publish: inBatches(200), each: 200, options: []protokinesis.PublisherOption{protokinesis.Aggregate()}}.run(b)
+	publishes{publish: inBatches(200, 8), each: 200, options: []protokinesis.PublisherOption{protokinesis.Aggregate()}}.run(b)
 }
 
-// BenchmarkAggregatedAsync: the same, records that are not waited for.
+// BenchmarkAggregatedSmallBatches: the same with records of 64 bytes.
+func BenchmarkAggregatedSmallBatches(b *testing.B) {
+	publishes{publish: inBatches(200, 8), each: 200, size: 64, options: []protokinesis.PublisherOption{protokinesis.Aggregate()}}.run(b)
+}
+
+// BenchmarkAggregatedAsync: records of 512 bytes that are not waited for.
 func BenchmarkAggregatedAsync(b *testing.B) {
 	publishes{publish: asynchronously(200), each: 200, options: []protokinesis.PublisherOption{protokinesis.Aggregate()}}.run(b)
 }

@@ -86,11 +86,12 @@ func TestFlights(t *testing.T) {
 			flights := emulators.Flights(t)
 			s.poll = 500 * time.Millisecond // there is much to read each time
 			if s.name == kinesisLocal {     // the more records a shard has, the longer its calls take
-				flights, s.poll = flights[:3000], 2*time.Second
+				flights, s.poll = flights[:1500], 2*time.Second
 			}
 			want := departuresOf(t, flights)
 			limits := protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1, PendingRecords: len(flights)})
-			n, stream, got := s.connect(t, limits), s.newStream(t, 4), newRecorder()
+			patient := protokinesis.WithTimings(protokinesis.Timings{PublishDeadline: 5 * time.Minute}) // all of it waits at once
+			n, stream, got := s.connect(t, limits, patient), s.newStream(t, 4), newRecorder()
 			_, err := n.Subscribe(t.Context(), protokinesis.Stream(stream), protokinesis.Handler{Func: got.handle, Parallel: 2})
 			require.NoError(t, err)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
@@ -14,12 +15,24 @@ import (
 	"github.com/protokinesis/protokinesis/messages"
 )
 
-// Bounds of what is sent and not answered. They are below the publisher's own (Limits.PendingRecords and PendingBytes), so that it never
-// refuses a record: the order of a key would be lost with it.
+// Bounds of what is sent and not answered.
 const (
 	maxOutstanding      = 4096
 	maxOutstandingBytes = 32 << 20
 )
+
+// outstandingDeadline is how long a line is tried. All that are outstanding may be of one key, which are stored one after the other, or of one shard.
+const outstandingDeadline = 5 * time.Minute
+
+// roomForOutstanding makes the publisher's bounds so wide that it never refuses a line, also if all of them are of one shard that is throttled, which
+// may use a quarter: the line would be lost, and the order of its key with it.
+func roomForOutstanding() []protokinesis.Option {
+	const quarter = 4
+	return []protokinesis.Option{
+		protokinesis.WithLimits(protokinesis.Limits{PendingRecords: quarter * (maxOutstanding + 1), PendingBytes: quarter * (maxOutstandingBytes + 1)}),
+		protokinesis.WithTimings(protokinesis.Timings{PublishDeadline: outstandingDeadline}),
+	}
+}
 
 // outstanding counts the lines that are sent and not answered. receive is the actor that gets the answers.
 type outstanding struct {
@@ -40,20 +53,20 @@ func newOutstanding(told *failures) *outstanding {
 	return o
 }
 
-// begin waits for room and takes the line in; false when ctx ended first.
-func (o *outstanding) begin(ctx context.Context, l line) bool {
+// begin waits for room and takes in a line of which so many bytes are stored; false when ctx ended first.
+func (o *outstanding) begin(ctx context.Context, number uint64, size int) bool {
 	stop := context.AfterFunc(ctx, o.wake)
 	defer stop()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for ctx.Err() == nil && len(o.sizes) > 0 && (len(o.sizes) >= maxOutstanding || o.bytes+len(l.data) > maxOutstandingBytes) {
+	for ctx.Err() == nil && len(o.sizes) > 0 && (len(o.sizes) >= maxOutstanding || o.bytes+size > maxOutstandingBytes) {
 		o.changed.Wait()
 	}
 	if ctx.Err() != nil {
 		return false
 	}
-	o.sizes[l.number] = len(l.data)
-	o.bytes += len(l.data)
+	o.sizes[number] = size
+	o.bytes += size
 	return true
 }
 

@@ -74,7 +74,7 @@ func (p *publishCmd) Run(a *app) error {
 }
 
 func (p *publishCmd) publish(a *app, cfg aws.Config) error {
-	n, err := a.connect(cfg, hostPort{})
+	n, err := a.connect(cfg, hostPort{}, roomForOutstanding()...)
 	if err != nil {
 		return err
 	}
@@ -118,6 +118,7 @@ func (p *publishCmd) read(a *app, n *node, sender *actor.PID, sent *outstanding)
 		return err
 	}
 	options := p.message()
+	perLine := overhead(common)
 	stop := make(chan struct{})
 	defer close(stop)
 	lines := readLines(a.stdin, stop)
@@ -139,7 +140,7 @@ func (p *publishCmd) read(a *app, n *node, sender *actor.PID, sent *outstanding)
 				sent.failed(l.number, oneLine(err))
 				continue
 			}
-			if !sent.begin(a.ctx, l) {
+			if !sent.begin(a.ctx, l.number, len(l.data)+perLine+len(aws.ToString(key))) {
 				continue
 			}
 			n.actors.Root.RequestWithCustomSender(n.PID(), &messages.Publish{
@@ -147,6 +148,16 @@ func (p *publishCmd) read(a *app, n *node, sender *actor.PID, sent *outstanding)
 			}, sender)
 		}
 	}
+}
+
+// overhead is the most bytes that a line has when it is stored, but for its data and the key that it was given.
+func overhead(headers map[string]string) int {
+	const random, envelope, header = 16, 8, 3
+	n := random + envelope
+	for name, value := range headers {
+		n += len(name) + len(value) + header
+	}
+	return n
 }
 
 // key is a line's partition key; nil for a random one.

@@ -79,7 +79,7 @@ func TestPublishNamesFailingLines(t *testing.T) {
 	for _, record := range s.Records("s") {
 		keys = append(keys, record.PartitionKey)
 	}
-	require.Equal(t, []string{"a", "1.50", "a"}, keys)
+	require.ElementsMatch(t, []string{"a", "1.50", "a"}, keys) // there is no order between keys
 }
 
 func TestPublishStopsWhenItIsHopeless(t *testing.T) {

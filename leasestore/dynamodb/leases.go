@@ -38,7 +38,7 @@ func (s *Store) Acquire(ctx context.Context, lease leasestore.Lease, owner strin
 			leasestore.ErrInvalid, lease.Key, owner, maxOwner)
 	}
 	return s.write(ctx, lease, write{
-		name: "acquire", anyOwner: true,
+		name: "acquire",
 		rule: func(stored leasestore.Lease) (leasestore.Lease, error) {
 			return leasestore.ApplyAcquire(stored, lease, owner)
 		},
@@ -169,6 +169,7 @@ func (s *Store) Delete(ctx context.Context, lease leasestore.Lease) error {
 		u := newUpdate()
 		u.require(u.equals(attrCounter, number(storedCounter(lease.Counter))))
 		s.requireStream(u, lease.Stream)
+		requireOwner(u, lease.Owner)
 		_, err := s.client.DeleteItem(ctx, u.deletion(s.table, key))
 		if err == nil {
 			return nil

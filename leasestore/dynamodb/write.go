@@ -3,7 +3,6 @@ package dynamodb
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/protokinesis/protokinesis/leasestore"
@@ -23,8 +22,6 @@ type write struct {
 	rule func(stored leasestore.Lease) (leasestore.Lease, error)
 	// express adds to u what the row must be like, beyond counter and stream, and how it changes, beyond the counter.
 	express func(u *update, was leaseRow, next leasestore.Lease)
-	// anyOwner is set if the rule lets the row have another owner than the caller's lease says.
-	anyOwner bool
 }
 
 // How often a row may turn out different, with the same counter, before the write is given up: only a KCL leader changes rows so, once per handoff.
@@ -65,10 +62,6 @@ func (s *Store) write(ctx context.Context, lease leasestore.Lease, w write) (lea
 		}
 		if was, err = s.decodeRow(lease.Key, key, old); err != nil {
 			return leasestore.Lease{}, err
-		}
-		if !w.anyOwner && was.lease.Counter == lease.Counter && was.lease.Owner != lease.Owner {
-			return leasestore.Lease{}, fmt.Errorf("%s: the owner is %q, the writer last saw %q: %w; read it again",
-				what, was.lease.Owner, lease.Owner, leasestore.ErrFenced)
 		}
 	}
 	return leasestore.Lease{}, s.failed(what, errRestless)

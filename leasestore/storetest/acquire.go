@@ -131,4 +131,17 @@ func testDelete(t *testing.T, s *subject) {
 	again := s.acquire(leasestore.Lease{Key: lease.Key}, "b")
 	require.Equal(t, int64(1), again.Counter, "a deleted lease can be created anew")
 	require.True(t, again.Checkpoint.IsZero(), "nothing of the deleted lease is left")
+	former := again
+	former.Owner = "a"
+	for name, write := range map[string]func() error{
+		"offer":      func() error { _, err := s.Offer(s.ctx, former, "c"); return err },
+		"renew":      func() error { _, err := s.Renew(s.ctx, former); return err },
+		"checkpoint": func() error { _, err := s.Checkpoint(s.ctx, former, leasestore.ShardEnd()); return err },
+		"move":       func() error { _, err := s.Move(s.ctx, former, leasestore.ShardEnd(), 1); return err },
+		"release":    func() error { _, err := s.Release(s.ctx, former); return err },
+		"delete":     func() error { return s.Delete(s.ctx, former) },
+	} {
+		require.ErrorIs(t, write(), leasestore.ErrFenced, "%s by the owner of its former life, when the counter is the same again", name)
+		s.unchanged(again)
+	}
 }

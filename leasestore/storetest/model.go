@@ -73,10 +73,16 @@ func (m *model) draw(t *rapid.T) (writer string, lease leasestore.Lease) {
 	return writer, lease
 }
 
+// condition is the condition of all writes but Acquire. A row that was deleted and made anew has other owners at the same counters.
+func (m *model) condition(saw leasestore.Lease) (stored leasestore.Lease, holds bool) {
+	stored, exists := m.leases[saw.Key]
+	return stored, exists && stored.Counter == saw.Counter && stored.Owner == saw.Owner
+}
+
 // settle checks a write's answer. want is the row if the write's condition holds.
 func (m *model) settle(t *rapid.T, writer string, saw, got leasestore.Lease, err error, want func(stored leasestore.Lease) leasestore.Lease) {
-	stored, exists := m.leases[saw.Key]
-	if !exists || stored.Counter != saw.Counter {
+	stored, holds := m.condition(saw)
+	if !holds {
 		require.ErrorIs(t, err, leasestore.ErrFenced)
 		return
 	}
@@ -103,6 +109,9 @@ func (m *model) acquire(t *rapid.T) {
 		m.leases[saw.Key], m.views[writer][saw.Key] = want, want
 		return
 	}
+	if stored, exists := m.leases[saw.Key]; exists { // whoever owns it
+		saw.Owner = stored.Owner
+	}
 	m.settle(t, writer, saw, got, err, func(l leasestore.Lease) leasestore.Lease {
 		l.Owner, l.Next = writer, ""
 		return l
@@ -114,8 +123,8 @@ func (m *model) offer(t *rapid.T) {
 	writer, saw := m.draw(t)
 	next := rapid.SampledFrom([]string{"a", "b", "c", "d", ""}).Draw(t, "next")
 	got, err := m.s.Offer(m.s.ctx, saw, next)
-	stored, exists := m.leases[saw.Key]
-	if exists && stored.Counter == saw.Counter && next != "" && (stored.Owner == "" || stored.Owner == next) {
+	stored, holds := m.condition(saw)
+	if holds && next != "" && (stored.Owner == "" || stored.Owner == next) {
 		require.ErrorIs(t, err, leasestore.ErrInvalid)
 		return
 	}
@@ -132,7 +141,7 @@ func (m *model) checkpoint(t *rapid.T) {
 	writer, saw := m.draw(t)
 	c := drawCheckpoint(t)
 	got, err := m.s.Checkpoint(m.s.ctx, saw, c)
-	if stored, exists := m.leases[saw.Key]; exists && stored.Counter == saw.Counter && c.Compare(stored.Checkpoint) < 0 {
+	if stored, holds := m.condition(saw); holds && c.Compare(stored.Checkpoint) < 0 {
 		require.ErrorIs(t, err, leasestore.ErrBackwards)
 		return
 	}
@@ -155,7 +164,7 @@ func (m *model) release(t *rapid.T) {
 func (m *model) delete(t *rapid.T) {
 	writer, saw := m.draw(t)
 	err := m.s.Delete(m.s.ctx, saw)
-	if stored, exists := m.leases[saw.Key]; !exists || stored.Counter != saw.Counter {
+	if _, holds := m.condition(saw); !holds {
 		require.ErrorIs(t, err, leasestore.ErrFenced)
 		return
 	}
