@@ -16,6 +16,7 @@ require (
 	github.com/fxamacker/cbor/v2 v2.10.0
 	github.com/golang/protobuf v1.5.4
 	github.com/jedib0t/go-pretty/v6 v6.9.2
+	github.com/segmentio/asm v1.2.1
 	github.com/stretchr/testify v1.12.1
 	go.etcd.io/bbolt v1.5.0
 	go.uber.org/goleak v1.3.0

@@ -35,6 +35,17 @@ type Timings = actors.Timings
 // Limits are how much; zero means the default.
 type Limits = actors.Limits
 
+// WireFormat is what records are read and written in.
+type WireFormat = actors.WireFormat
+
+// The wire formats.
+const (
+	// JSON is what every service takes. Data travels as base64.
+	JSON = actors.JSON
+	// CBOR is a quarter shorter and less work. When a service turns out not to take it, JSON is used from then on, and the log says so.
+	CBOR = actors.CBOR
+)
+
 // The kinds of failure, for errors.Is.
 var (
 	// ErrInvalid: the request is wrong; Error.Field says which part. Nothing was done.
@@ -77,6 +88,13 @@ func WithTestCredentials() Option { return func(c *actors.Config) { c.TestCreden
 
 // WithAWSConfig uses an AWS configuration as it is; region, endpoint and test credentials given besides are ignored.
 func WithAWSConfig(cfg aws.Config) Option { return func(c *actors.Config) { c.AWS = &cfg } }
+
+// WithWireFormat sets what records are read and written in: JSON, the default, or CBOR.
+func WithWireFormat(f WireFormat) Option { return func(c *actors.Config) { c.WireFormat = f } }
+
+// WithSDKProtocol leaves the reading of answers and the writing of requests to the SDK. By default pages of records are decoded, and PutRecords
+// written, by code made for just that, which returns what the SDK would, several times as fast.
+func WithSDKProtocol() Option { return func(c *actors.Config) { c.SDKProtocol = true } }
 
 // WithLeaseStore keeps leases and checkpoints in store, which stays the caller's to close. Default: in memory.
 func WithLeaseStore(store leasestore.Store) Option {

@@ -305,7 +305,7 @@ func (b *broker) onConnect(c actor.Context, who asked) {
 		if err != nil {
 			return connectDone{err: err}
 		}
-		return connectDone{clients: NewClients(loaded), closeIdle: closeIdle, owner: owner, region: loaded.Region}
+		return connectDone{clients: cfg.clients(loaded), closeIdle: closeIdle, owner: owner, region: loaded.Region}
 	})
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/smithy-go/logging"
+
+	"github.com/protokinesis/protokinesis/actors/internal/wire"
 )
 
 // Kinesis is the part of the SDK's client that is used, so that a fake can stand in for it.
@@ -38,18 +40,23 @@ type Clients struct {
 	Control, Data Kinesis
 }
 
-// NewClients makes the clients of an AWS configuration.
-func NewClients(cfg aws.Config) *Clients {
-	refreshing := refresh(cfg)
+// NewClients makes the clients of an AWS configuration, as a broker does by default.
+func NewClients(cfg aws.Config) *Clients { return (&Config{}).clients(cfg) }
+
+// clients makes the clients of an AWS configuration.
+func (cfg *Config) clients(loaded aws.Config) *Clients {
+	refreshing := refresh(loaded)
 	guarded := func(o *kinesis.Options) {
 		o.HTTPClient = bodyGuard{o.HTTPClient}
 		o.APIOptions = append(o.APIOptions, refreshing)
 	}
 	return &Clients{
-		Control: kinesis.NewFromConfig(cfg, guarded),
-		Data: kinesis.NewFromConfig(cfg, guarded, func(o *kinesis.Options) {
+		Control: kinesis.NewFromConfig(loaded, guarded),
+		Data: kinesis.NewFromConfig(loaded, guarded, func(o *kinesis.Options) {
 			o.Retryer = aws.NopRetryer{}
-			o.Protocol = putProtocol{o.Protocol}
+			if !cfg.SDKProtocol {
+				wire.Install(o, wire.Options{CBOR: cfg.WireFormat == CBOR, Logger: cfg.Logger})
+			}
 		}),
 	}
 }

@@ -218,6 +218,7 @@ func TestConfigValidate(t *testing.T) {
 		"ShutdownTimeout":    func(c *Config) { c.Timings.ShutdownTimeout = -1 },
 		"PublishDeadline":    func(c *Config) { c.Timings.PublishDeadline = -1 },
 		"Limits":             func(c *Config) { c.Limits.PendingBytes = -1 },
+		"WireFormat":         func(c *Config) { c.WireFormat = 7 },
 	} {
 		var cfg Config
 		change(&cfg)
@@ -226,6 +227,13 @@ func TestConfigValidate(t *testing.T) {
 		require.Equal(t, field, err.Field)
 		require.ErrorIs(t, err, ErrInvalid)
 	}
+}
+
+// The SDK's own protocol knows no CBOR.
+func TestTheSDKsProtocolIsJSON(t *testing.T) {
+	require.Nil(t, (&Config{WireFormat: CBOR}).validate())
+	require.Nil(t, (&Config{SDKProtocol: true}).validate())
+	require.Equal(t, "WireFormat", (&Config{SDKProtocol: true, WireFormat: CBOR}).validate().Field)
 }
 
 func TestPublishFieldsThatAreWrong(t *testing.T) {

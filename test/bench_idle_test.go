@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
 	"github.com/protokinesis/protokinesis"
-	"github.com/protokinesis/protokinesis/actors"
 	"github.com/protokinesis/protokinesis/messages"
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/probe"
@@ -46,7 +45,7 @@ func BenchmarkIdleShards(b *testing.B) {
 // idleBare polls every shard once a second from a goroutine each and returns the processor time.
 func idleBare(b *testing.B, srv *kinesistest.Server) float64 {
 	b.Helper()
-	client := actors.NewClients(srv.Config()).Data.(*kinesis.Client)
+	client := bareClient(srv)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for i := range idleShards {

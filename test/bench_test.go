@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 
 	"github.com/protokinesis/protokinesis"
-	"github.com/protokinesis/protokinesis/actors"
 	"github.com/protokinesis/protokinesis/messages"
 	"github.com/protokinesis/protokinesis/test/kinesistest"
 	"github.com/protokinesis/protokinesis/test/probe"
@@ -176,7 +175,7 @@ func consumeOurs(b *testing.B, srv *kinesistest.Server, subscriber func(*actor.A
 func benchConsume(b *testing.B, to func(*actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}), options ...protokinesis.StreamOption) {
 	b.Helper()
 	srv := filled(b, 1, benchRecords)
-	client := actors.NewClients(srv.Config()).Data.(*kinesis.Client)
+	client := bareClient(srv)
 	compare(b, benchRecords,
 		func() measured {
 			return measure(func() { bareLoop(b, client, "shardId-000000000000", benchRecords) })

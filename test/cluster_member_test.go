@@ -90,7 +90,7 @@ func (m *clusterMember) run(job memberJob) {
 		panic(err)
 	}
 	m.stream = job.Stream
-	m.system = protokinesis.New(system,
+	m.system = protokinesis.New(system, wire(embedded),
 		protokinesis.WithAWSConfig(aws.Config{Region: "us-east-1", BaseEndpoint: &job.Kinesis, Credentials: test, HTTPClient: &http.Client{}}),
 		protokinesis.WithLeaseStore(store), protokinesis.WithOwnerID(job.Name), protokinesis.WithCluster(m.cluster),
 		protokinesis.WithTimings(protokinesis.Timings{LeaseTTL: 5 * time.Second, RenewEvery: time.Second, PollInterval: 50 * time.Millisecond}))

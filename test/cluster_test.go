@@ -73,7 +73,7 @@ func TestTheClustersOwnTopology(t *testing.T) {
 	c.Remote = remote.NewRemote(actors, config.RemoteConfig) // not started: nobody else is there
 	before := actors.EventStream.Length()
 	n := &node{actors: actors}
-	n.System = protokinesis.New(actors, protokinesis.WithAWSConfig(s.config), protokinesis.WithTimings(s.timings()), protokinesis.WithCluster(c))
+	n.System = protokinesis.New(actors, protokinesis.WithAWSConfig(s.config), wire(s.name), protokinesis.WithTimings(s.timings()), protokinesis.WithCluster(c))
 	t.Cleanup(n.end)
 	require.NoError(t, n.Connect(t.Context()))
 	sub, err := n.Subscribe(t.Context(), protokinesis.Stream(stream), protokinesis.HandlerFunc(newRecorder().handle))
@@ -107,7 +107,7 @@ func TestAMemberOfBeforeConnect(t *testing.T) {
 	me, other := &cluster.Member{Id: "own", Host: "a", Port: 1}, &cluster.Member{Id: "other", Host: "b", Port: 2}
 	c.MemberList.UpdateClusterTopology(cluster.Members{me, other})
 	n := &node{actors: actors}
-	n.System = protokinesis.New(actors, protokinesis.WithAWSConfig(s.config), protokinesis.WithTimings(s.timings()), protokinesis.WithCluster(c))
+	n.System = protokinesis.New(actors, protokinesis.WithAWSConfig(s.config), wire(s.name), protokinesis.WithTimings(s.timings()), protokinesis.WithCluster(c))
 	t.Cleanup(n.end)
 	require.NoError(t, n.Connect(t.Context()))
 	stream := s.newStream(t, 1)

@@ -24,7 +24,7 @@ func TestEnhancedFanOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	system := probe.NewSystem(t)
-	sys := protokinesis.New(system, protokinesis.WithEndpoint(srv.URL()), protokinesis.WithTestCredentials())
+	sys := protokinesis.New(system, protokinesis.WithEndpoint(srv.URL()), protokinesis.WithTestCredentials(), wire(embedded))
 	require.NoError(t, sys.Connect(ctx))
 	sub := probe.New(t, system, "subscriber")
 	sub.SetTimeout(20 * time.Second)

@@ -68,7 +68,7 @@ func nearNode(t *testing.T, s *target, options ...protokinesis.Option) *node {
 	t.Helper()
 	n := &node{actors: nearSystem()}
 	n.System = protokinesis.New(n.actors, append([]protokinesis.Option{
-		protokinesis.WithAWSConfig(s.config), protokinesis.WithTimings(s.timings()), protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
+		protokinesis.WithAWSConfig(s.config), wire(s.name), protokinesis.WithTimings(s.timings()), protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
 	}, options...)...)
 	t.Cleanup(n.end)
 	require.NoError(t, n.Connect(t.Context()))

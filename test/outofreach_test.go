@@ -121,7 +121,7 @@ func TestRefusedConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			actors := probe.NewSystem(t)
-			n := &node{actors: actors, System: protokinesis.New(actors, option,
+			n := &node{actors: actors, System: protokinesis.New(actors, option, wire(embedded),
 				protokinesis.WithEndpoint("http://"+address), protokinesis.WithTestCredentials())}
 			t.Cleanup(n.end)
 			require.NoError(t, n.Connect(t.Context()))

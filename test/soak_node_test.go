@@ -47,7 +47,7 @@ func soakOwner(node string, process int) string { return fmt.Sprint(node, "-", p
 func (n *soakNode) up() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.sys = protokinesis.New(probe.NewSystem(noTB{}),
+	n.sys = protokinesis.New(probe.NewSystem(noTB{}), wire(embedded),
 		protokinesis.WithAWSConfig(aws.Config{
 			Region: "us-east-1", BaseEndpoint: aws.String(n.child.job.Endpoint), HTTPClient: &http.Client{Transport: n.web},
 			Credentials: credentials.NewStaticCredentialsProvider("node-"+n.child.job.Node, "test", ""),

@@ -117,6 +117,7 @@ func (s *target) configured(t *testing.T, options ...protokinesis.Option) *node 
 	actors := probe.NewSystem(t)
 	n := &node{actors: actors, System: protokinesis.New(actors, append([]protokinesis.Option{
 		protokinesis.WithAWSConfig(s.config),
+		wire(s.name),
 		protokinesis.WithTimings(s.timings()),
 		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
 	}, options...)...)}

@@ -40,7 +40,18 @@ type node struct {
 
 // connect starts a node on an AWS configuration, which others reach at an address if one is given.
 func (a *app) connect(cfg aws.Config, at hostPort, options ...protokinesis.Option) (*node, error) {
-	return connect(a.ctx, a.log, cfg, at, options...)
+	return connect(a.ctx, a.log, cfg, at, append(options, a.wire())...)
+}
+
+// wire is what --wire asks for.
+func (g *globals) wire() protokinesis.Option {
+	switch g.Wire {
+	case "sdk":
+		return protokinesis.WithSDKProtocol()
+	case "cbor":
+		return protokinesis.WithWireFormat(protokinesis.CBOR)
+	}
+	return protokinesis.WithWireFormat(protokinesis.JSON)
 }
 
 func connect(ctx context.Context, log *slog.Logger, cfg aws.Config, at hostPort, options ...protokinesis.Option) (*node, error) {

@@ -66,6 +66,9 @@ func (c *consumerProcess) start(ctx context.Context) error {
 		"--lease-store", fileScheme + filepath.Join(c.folder, "leases"), "--output", formatJSON, "--end-with-stdin",
 		"--poll-interval", demoPoll.String(), "--read-rate", "off", "--list-every", "1s", "--shutdown-timeout", demoShutdown.String(),
 	}
+	if wire := c.demo.app.Wire; wire != "" {
+		args = append(args, "--wire", wire)
+	}
 	if c.first {
 		args = append(args, "--from", "horizon")
 	}

@@ -105,7 +105,7 @@ func (d *demo) run() error {
 	log := view.logger(d.app)
 	cfg := d.server.Config()
 	cfg.Logger = actors.SDKLogger(log)
-	d.node, err = connect(d.app.ctx, log, cfg, hostPort{},
+	d.node, err = connect(d.app.ctx, log, cfg, hostPort{}, d.app.wire(),
 		protokinesis.WithOwnerID("demo"),
 		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),
 		protokinesis.WithTimings(protokinesis.Timings{

@@ -39,7 +39,7 @@ func (f *fleet) newDemoNode(ctx context.Context, name string) (*demoNode, error)
 	cfg.Logger = actors.SDKLogger(log)
 	cfg.HTTPClient = pluggedHTTP{&n.plug, cfg.HTTPClient}
 	cfg.APIOptions = append(cfg.APIOptions, n.watch)
-	system, err := connect(ctx, log, cfg, hostPort{},
+	system, err := connect(ctx, log, cfg, hostPort{}, f.app.wire(),
 		protokinesis.WithOwnerID(name),
 		protokinesis.WithLeaseStore(&pluggedStore{&n.plug, f.store, f.board}),
 		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}),

@@ -1,4 +1,4 @@
-package actors
+package wire
 
 import (
 	"context"
@@ -7,31 +7,28 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis/schemas"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
-	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
-	"github.com/aws/smithy-go/transport/http/protocol/awsjson"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
+// write is a request for PutRecords as a protocol writes it, and its body.
+func write(t require.TestingT, p smithyhttp.ClientProtocol, in *kinesis.PutRecordsInput) (*smithyhttp.Request, []byte) {
+	req, ok := smithyhttp.NewStackRequest().(*smithyhttp.Request)
+	require.True(t, ok)
+	require.NoError(t, p.SerializeRequest(context.Background(), putRecords.schema, in, req))
+	length, known, err := req.StreamLength()
+	require.NoError(t, err)
+	body, err := io.ReadAll(req.GetStream())
+	require.NoError(t, err)
+	require.True(t, known)
+	require.EqualValues(t, len(body), length)
+	return req, body
+}
+
 // What is written is what the SDK would write, whatever the records are.
 func TestPutRecordsIsWrittenAsTheSDKDoes(t *testing.T) {
-	theirs := awsjson.New11(schemas.Kinesis_20131202)
-	schema := smithy.NewOperationSchema(schemas.PutRecords, schemas.PutRecordsInput, schemas.PutRecordsOutput)
-	write := func(t require.TestingT, p smithyhttp.ClientProtocol, in smithy.Serializable) (*smithyhttp.Request, []byte) {
-		req, ok := smithyhttp.NewStackRequest().(*smithyhttp.Request)
-		require.True(t, ok)
-		require.NoError(t, p.SerializeRequest(context.Background(), schema, in, req))
-		length, known, err := req.StreamLength()
-		require.NoError(t, err)
-		body, err := io.ReadAll(req.GetStream())
-		require.NoError(t, err)
-		require.True(t, known)
-		require.EqualValues(t, len(body), length)
-		return req, body
-	}
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.OneOf(rapid.Just("k"), rapid.String(), rapid.Just(`"quoted" \ <&> 	 ключ 𝄞`))
 		optional := rapid.Ptr(texts, true)
@@ -44,8 +41,8 @@ func TestPutRecordsIsWrittenAsTheSDKDoes(t *testing.T) {
 		if rapid.IntRange(0, 20).Draw(t, "dry") == 0 {
 			in.DryRun = new(true)
 		}
-		wantReq, want := write(t, theirs, in)
-		gotReq, got := write(t, putProtocol{theirs}, in)
+		wantReq, want := write(t, theirs(), in)
+		gotReq, got := write(t, &protocol{ClientProtocol: theirs()}, in)
 		var a, b any
 		require.NoError(t, json.Unmarshal(want, &a))
 		require.NoError(t, json.Unmarshal(got, &b))

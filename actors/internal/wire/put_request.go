@@ -1,48 +1,21 @@
-package actors
+package wire
 
 import (
-	"bytes"
-	"context"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
-	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// putProtocol writes the body of PutRecords into memory of its exact size. The SDK's serializer (seen in smithy-go 1.28.9) appends to a buffer that it
-// doubles, which for requests of megabytes is half of all that a client does. Everything else is the SDK's.
-type putProtocol struct {
-	smithyhttp.ClientProtocol
-}
-
-// SerializeRequest implements smithyhttp.ClientProtocol.
-func (p putProtocol) SerializeRequest(ctx context.Context, schema *smithy.OperationSchema, in smithy.Serializable, req *smithyhttp.Request) error {
-	put, ok := in.(*kinesis.PutRecordsInput)
-	if !ok || put.DryRun != nil || put.StreamId != nil {
-		return p.ClientProtocol.SerializeRequest(ctx, schema, in, req)
-	}
-	if err := p.ClientProtocol.SerializeRequest(ctx, schema, &kinesis.PutRecordsInput{}, req); err != nil { // all but the body
-		return err
-	}
-	stream, err := req.SetStream(bytes.NewReader(putBody(put)))
-	if err != nil {
-		return fmt.Errorf("the body of PutRecords: %w", err)
-	}
-	*req = *stream
-	return nil
-}
-
-// putBody is a PutRecords as JSON.
+// putBody is a PutRecords as JSON, in memory of its exact size. The SDK's serializer (seen in smithy-go 1.28.9) appends to a buffer that it
+// doubles, which for requests of megabytes is half of all that a client does.
 func putBody(in *kinesis.PutRecordsInput) []byte {
 	size := len(`{"Records":[]}`)
 	for i := range in.Records {
 		r := &in.Records[i]
-		size += len(`{"Data":"","PartitionKey":,"ExplicitHashKey":},`) + base64.StdEncoding.EncodedLen(len(r.Data)) +
+		size += len(`{"Data":"","PartitionKey":,"ExplicitHashKey":},`) + encoding64.EncodedLen(len(r.Data)) +
 			textSize(r.PartitionKey) + textSize(r.ExplicitHashKey)
 	}
 	size += len(`"StreamName":,"StreamARN":,`) + textSize(in.StreamName) + textSize(in.StreamARN)
@@ -64,7 +37,9 @@ func appendRecord(b []byte, r *types.PutRecordsRequestEntry) []byte {
 	b = appendField(b, "PartitionKey", r.PartitionKey)
 	b = appendField(b, "ExplicitHashKey", r.ExplicitHashKey)
 	b = append(b, `"Data":"`...)
-	b = base64.StdEncoding.AppendEncode(b, r.Data)
+	from, n := len(b), encoding64.EncodedLen(len(r.Data))
+	b = slices.Grow(b, n)[:from+n] // it grows if texts had escapes, which were not counted
+	encoding64.Encode(b[from:], r.Data)
 	return append(b, `"}`...)
 }
 
