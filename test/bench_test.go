@@ -34,8 +34,6 @@ import (
 //	ConsumeBatchesWideWindow        1.16     0.93        -0.17
 //	ConsumeSingly                   1.00     1.12         1.06
 //	ConsumeHandler                  0.80     1.64         5.9
-//	PublishActors                   0.93     1.17         1.2
-//	PublishGoroutines               0.70     1.69         1.9
 //	IdleShards (1,000)                       1.21         heap 26 MB, 0.97 goroutines per shard
 //	StalledSubscriber (4 shards)             holds 7 MB: 4 × 1,000 records of 512 bytes delivered, as many read ahead
 
