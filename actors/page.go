@@ -3,6 +3,7 @@ package actors
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
@@ -107,7 +108,7 @@ func (u *unpacker) more(room int, firstID uint64) []messages.Delivery {
 	}
 	u.bytes -= pageBytes(records)
 	if u.queue = u.queue[len(records):]; len(u.queue) == 0 {
-		u.queue = nil
+		u.queue, u.done.sequence = nil, strings.Clone(u.done.sequence) // nothing is to keep the page
 	}
 	return b.deliveries
 }

@@ -92,7 +92,7 @@ func (k *keeper) lastState(watermark leasestore.Checkpoint) leasestore.Lease {
 	}
 	last := k.lease
 	if k.move == nil && watermark.Compare(last.Checkpoint) > 0 {
-		last.Checkpoint = watermark
+		last.Checkpoint = watermark.Clone()
 	}
 	return last
 }
@@ -137,7 +137,7 @@ func (r *reader) acquire() {
 // writeLease starts the next write, if one is due.
 func (r *reader) writeLease() {
 	k := &r.lease
-	watermark := r.window.watermark
+	watermark := r.window.watermark.Clone() // likely to outlive its page
 	next := r.drain.to
 	op, ok := k.nextOp(watermark, next)
 	if !ok || r.timers.armed(timerLeaseRetry) {

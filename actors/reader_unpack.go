@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/bits"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -29,7 +30,7 @@ func (r *reader) take(records []types.Record, continuation string) {
 		f.since = time.Time{}
 		last := aws.ToString(records[n-1].SequenceNumber)
 		if r.unpack.done.wanted(last) != wholeRecord && (f.lastRead == "" || leasestore.CompareSequence(last, f.lastRead) > 0) {
-			f.lastRead = last
+			f.lastRead = strings.Clone(last) // else it would keep its page
 		}
 	}
 	if continuation != "" {

@@ -234,6 +234,9 @@ func (w *window) advance() {
 		w.watermark = e.position
 		w.noteLeft(e)
 		w.entries.pop()
+		if w.entries.len() == 0 {
+			w.watermark = w.watermark.Clone() // it may stay for long, and would keep its page
+		}
 	}
 }
 

@@ -36,6 +36,12 @@ type Checkpoint struct {
 	millis   int64
 }
 
+// Clone is c with a text of its own. The sequence number of a record that was read is a part of the texts of its page, and keeps all of them.
+func (c Checkpoint) Clone() Checkpoint {
+	c.sequence = strings.Clone(c.sequence)
+	return c
+}
+
 // TrimHorizon is the position before the oldest retained record.
 func TrimHorizon() Checkpoint { return Checkpoint{kind: KindTrimHorizon} }
 
