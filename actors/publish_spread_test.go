@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis/messages"
 )
 
 // What is ready to be aggregated is spread over the requests that are free: in one of them it would keep all of its keys waiting. What
@@ -42,4 +45,32 @@ func TestMuchToAggregateIsSpreadOverRequests(t *testing.T) {
 			}))
 		})
 	}
+}
+
+// Who lets records linger wants large aggregated ones: they wait their time, unless they fill a request.
+func TestRecordsToBeAggregatedLinger(t *testing.T) {
+	var requests atomic.Int64
+	inBubble(t, 4, func(w *world) {
+		w.connect()
+		o := w.outletOf(&messages.PublishOptions{Aggregate: true, Linger: durationOf(time.Second)})
+		publishMany(w, o, 0, 1) // it knows the shards
+		requests.Store(0)
+		var tickets []*Ticket
+		for i := range 400 { // 200 KiB, in less than half a second
+			ticket, err := o.PublishAsync(context.Background(), Item{Key: fmt.Sprint("key-", i), Data: make([]byte, 512)})
+			require.NoError(w.t, err)
+			tickets = append(tickets, ticket)
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		require.Zero(w.t, requests.Load())
+		for _, ticket := range tickets {
+			<-ticket.Done()
+			require.Nil(w.t, ticket.Outcome().Err)
+		}
+		require.LessOrEqual(w.t, requests.Load(), int64(4))
+	}, putsThrough(func(_ context.Context, in *kinesis.PutRecordsInput, real putCall) (*kinesis.PutRecordsOutput, error) {
+		requests.Add(1)
+		return real(in)
+	}))
 }

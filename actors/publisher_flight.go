@@ -46,21 +46,23 @@ const (
 // send starts what requests may go now. returned: one has just come back, and what has gathered meanwhile goes.
 func (p *publisher) send(now time.Time, returned bool) {
 	p.gather(now)
-	for p.mayGo(now, returned) {
-		part := p.part()
-		for sent := p.sendOne(part, now); ; sent = p.sendOne(part, now) {
-			if !sent {
-				p.schedule(now)
-				return
-			}
-			if p.flying >= p.cfg.Limits.PublishRequests || p.out.readyBytes < part {
-				break
-			}
-		}
+	for p.mayGo(now, returned) && p.sendParts(now) {
 		p.gathering, returned = false, false
 		p.gather(now)
 	}
 	p.schedule(now)
+}
+
+// sendParts sends a request, and as many more of its size as are ready and may go; false: there is none to send.
+func (p *publisher) sendParts(now time.Time) (sent bool) {
+	part := p.part()
+	for p.sendOne(part, now) {
+		sent = true
+		if p.flying >= p.cfg.Limits.PublishRequests || p.out.readyBytes < part {
+			break
+		}
+	}
+	return sent
 }
 
 // part is how many bytes the next request may have. In an aggregated record all that is ready of many keys fits into one request, and while that is
@@ -73,9 +75,9 @@ func (p *publisher) part() int {
 	return min(limit, max(publishPart, p.out.readyBytes/(p.cfg.Limits.PublishRequests-p.flying)))
 }
 
-// enough is how many ready bytes do not wait for more.
+// enough is how many ready bytes do not wait for more. Who is made to linger waits for a whole request, as aggregated records are to be large.
 func (p *publisher) enough() int {
-	if p.how.aggregate {
+	if p.how.aggregate && p.how.linger == 0 {
 		return min(publishPart, p.cfg.Limits.RequestBytes)
 	}
 	return p.cfg.Limits.RequestBytes
