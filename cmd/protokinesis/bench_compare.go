@@ -84,8 +84,7 @@ const (
 // bareConsume reads all shards of a stream from their oldest record, each by a loop of its own, until so many records have come.
 func bareConsume(ctx context.Context, cfg aws.Config, stream streamName, want int) (*benchResult, error) {
 	client := kinesis.NewFromConfig(cfg)
-	name := string(stream)
-	shards, err := client.ListShards(ctx, &kinesis.ListShardsInput{StreamName: &name})
+	shards, err := listShards(ctx, client, stream)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +93,9 @@ func bareConsume(ctx context.Context, cfg aws.Config, stream streamName, want in
 	var records, bytes atomic.Int64
 	var all sync.WaitGroup
 	watch := startWatch()
-	for _, shard := range shards.Shards {
+	for _, shard := range shards {
 		all.Go(func() {
-			if err := bareRead(ctx, client, name, *shard.ShardId, func(page []types.Record) bool {
+			if err := bareRead(ctx, client, stream, shard.Shard, func(page []types.Record) bool {
 				for i := range page {
 					bytes.Add(int64(len(page[i].Data)))
 				}
@@ -116,10 +115,10 @@ func bareConsume(ctx context.Context, cfg aws.Config, stream streamName, want in
 }
 
 // bareRead reads a shard to its tip, or until more says that it is enough.
-func bareRead(ctx context.Context, client *kinesis.Client, stream, shard string, more func([]types.Record) bool) error {
-	iterator, err := client.GetShardIterator(ctx, &kinesis.GetShardIteratorInput{
-		StreamName: &stream, ShardId: &shard, ShardIteratorType: types.ShardIteratorTypeTrimHorizon,
-	})
+func bareRead(ctx context.Context, client *kinesis.Client, stream streamName, shard string, more func([]types.Record) bool) error {
+	in := &kinesis.GetShardIteratorInput{ShardId: &shard, ShardIteratorType: types.ShardIteratorTypeTrimHorizon}
+	in.StreamName, in.StreamARN = target(stream)
+	iterator, err := client.GetShardIterator(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -139,7 +138,7 @@ func bareRead(ctx context.Context, client *kinesis.Client, stream, shard string,
 // barePublish publishes so many records, in requests of 500, with so many requests at a time.
 func barePublish(ctx context.Context, cfg aws.Config, stream streamName, b *benchPublishCmd, requests int) (*benchResult, error) {
 	client := kinesis.NewFromConfig(cfg)
-	name, data := string(stream), make([]byte, b.RecordSize)
+	data := make([]byte, b.RecordSize)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var next, failed atomic.Int64
@@ -152,7 +151,9 @@ func barePublish(ctx context.Context, cfg aws.Config, stream streamName, b *benc
 				for i := range entries {
 					entries[i] = types.PutRecordsRequestEntry{Data: data, PartitionKey: new(benchKey((from + i) % b.Keys))}
 				}
-				out, err := client.PutRecords(ctx, &kinesis.PutRecordsInput{StreamName: &name, Records: entries})
+				in := &kinesis.PutRecordsInput{Records: entries}
+				in.StreamName, in.StreamARN = target(stream)
+				out, err := client.PutRecords(ctx, in)
 				if err != nil {
 					stop(err)
 					return
