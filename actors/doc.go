@@ -14,6 +14,7 @@
 //	errors.go classify.go   the table of failures; what kind of failure an error of the service is
 //	validate.go envelope.go bad input, and the header envelope (pure)
 //	kinesis.go stream.go    the narrow interface to the SDK, its clients; calls of the control plane
+//	internal/wire           how pages and PutRecords travel, in JSON or CBOR
 //	credentials.go          credentials that the service refuses are fetched anew
 //	broker*.go              connect, subscribe, membership, cluster, shut down
 //	coordinator*.go         open, scan and reconcile, share, readers, subscriber, start, seek, audit, retire, recreated, close
@@ -30,7 +31,7 @@
 //	budget.go               what all readers hold together
 //	broker_publish.go       which publisher a record goes to
 //	publisher*.go           publish: take in, requests, their outcome (pure), the shard map
-//	outbox*.go lane.go      what waits: order per key, a lane for each shard (pure)
+//	outbox*.go lane.go      what waits: order per key, a lane for each shard, the slow ones apart (pure)
 //	pace.go aggregate.go    how fast a throttled shard is written to; filling aggregated records (pure)
 //	shard_map.go            which shard a record goes to (pure)
 //	put_protocol.go         the body of PutRecords
