@@ -217,7 +217,8 @@ func (h Handler) attach(s *System, sub *Subscription, d *messages.StreamDescript
 	return sub.handler
 }
 
-// Delivery is one record as a HandlerFunc sees it. Its bytes are shared: read only.
+// Delivery is one record as a HandlerFunc sees it. Its bytes are shared: read only. It shares memory with the records that were read together with it,
+// so what is kept of it when the handler has returned keeps all of them, up to 10,000 records or 10 MiB: Clone it.
 type Delivery struct{ m *messages.Delivery }
 
 // Stream is the stream as Subscribe named it.
@@ -243,6 +244,9 @@ func (d *Delivery) Headers() map[string]string { return maps.Clone(d.m.GetHeader
 
 // Arrival is when the service received it.
 func (d *Delivery) Arrival() time.Time { return d.m.Arrival() }
+
+// Clone is a copy with memory of its own, to be kept.
+func (d *Delivery) Clone() *Delivery { return &Delivery{d.m.Clone()} }
 
 // Attempt counts the deliveries of it by this reader, from 1.
 func (d *Delivery) Attempt() int { return int(d.m.GetAttempt()) }

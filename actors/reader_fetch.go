@@ -255,11 +255,8 @@ func (r *reader) fetchMore() { r.fetchAfter(nil) }
 // fetchAfter does so while a page is about to be added to the window.
 func (r *reader) fetchAfter(page []types.Record) {
 	f := &r.fetch
-	adding, bytes := len(page), 0
-	for i := range page {
-		bytes += len(page[i].Data)
-	}
-	room := r.window.roomAfter(adding, bytes)
+	adding := len(page)
+	room := r.window.roomAfter(adding, arenaBytes(page))
 	if r.unpack.waiting() || f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || room == 0 || r.state != stateReading {
 		return
 	}

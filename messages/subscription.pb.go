@@ -275,7 +275,8 @@ type StreamDescriptor struct {
 	// The most records of one shard delivered and not settled; at least 1. As many again may be read ahead. Default 1000.
 	WindowRecords *int32 `protobuf:"varint,5,opt,name=window_records,json=windowRecords,proto3,oneof" json:"window_records,omitempty"`
 	// The most bytes of one shard delivered and not settled; at least 1. A page (at most 10 MiB) may be read ahead. A single larger record
-	// is delivered alone. Default 16 MiB.
+	// is delivered alone. A record keeps all of its page in memory until it is settled, so reading stops, too, while the pages of unsettled records are
+	// so many bytes more than the records in flight. Default 16 MiB.
 	WindowBytes *int64 `protobuf:"varint,6,opt,name=window_bytes,json=windowBytes,proto3,oneof" json:"window_bytes,omitempty"`
 	// At most one unsettled record of a partition key is out at a time, in order; other keys flow. Default false: the order is
 	// the shard's, and a retried record comes again after later ones.
