@@ -260,6 +260,7 @@ func TestAKeyThatIsNoUTF8IsSentAsInJSON(t *testing.T) {
 }
 
 func FuzzGetRecordsCBOR(f *testing.F) {
+	seedCorpus(f)
 	seed(f, "*-GetRecords-*.cbor")
 	for _, body := range usualPages {
 		f.Add(fromJSON(body))
@@ -271,6 +272,7 @@ func FuzzGetRecordsCBOR(f *testing.F) {
 }
 
 func FuzzPutRecordsCBOR(f *testing.F) {
+	seedCorpus(f)
 	seed(f, "*-PutRecords-*.cbor")
 	for _, body := range usualReceipts {
 		f.Add(fromJSON(body))

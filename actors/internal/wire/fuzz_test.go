@@ -60,11 +60,13 @@ func seed(f *testing.F, pattern string, more ...map[string]string) {
 }
 
 func FuzzGetRecordsJSON(f *testing.F) {
+	seedCorpus(f)
 	seed(f, "*-GetRecords-*.json", usualPages, unusualPages)
 	f.Fuzz(func(t *testing.T, body []byte) { getRecords.requireAsTheirs(t, http.StatusOK, body) })
 }
 
 func FuzzPutRecordsJSON(f *testing.F) {
+	seedCorpus(f)
 	seed(f, "*-PutRecords-*.json", usualReceipts, unusualReceipts)
 	f.Fuzz(func(t *testing.T, body []byte) { putRecords.requireAsTheirs(t, http.StatusOK, body) })
 }

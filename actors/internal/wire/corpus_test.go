@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"bufio"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The bodies that long runs of the fuzzers found to take new ways through the decoders are kept in testdata/corpus, a file per fuzzer, a quoted body
+// per line. After such a run they are kept by
+//
+//	go test ./actors/internal/wire -run TestKeepTheCorpus -corpus "$(go env GOCACHE)/fuzz/github.com/protokinesis/protokinesis/actors/internal/wire"
+var keepCorpus = flag.String("corpus", "", "keep what the fuzzers have found in this folder")
+
+// corpusBody is how long a body that is kept may be.
+const corpusBody = 1 << 10
+
+func corpusFile(fuzzer string) string {
+	return filepath.Join("testdata", "corpus", fuzzer+".txt")
+}
+
+// seedCorpus adds what is kept for the fuzzer.
+func seedCorpus(f *testing.F) {
+	f.Helper()
+	file, err := os.Open(corpusFile(f.Name()))
+	require.NoError(f, err)
+	defer file.Close() //nolint:errcheck // it was read
+	n := 0
+	for lines := bufio.NewScanner(file); lines.Scan(); n++ {
+		body, err := strconv.Unquote(lines.Text())
+		require.NoError(f, err)
+		f.Add([]byte(body))
+	}
+	require.Positive(f, n)
+}
+
+func TestKeepTheCorpus(t *testing.T) {
+	if *keepCorpus == "" {
+		t.Skip("not asked for: -corpus")
+	}
+	for _, fuzzer := range []string{"FuzzGetRecordsJSON", "FuzzPutRecordsJSON", "FuzzGetRecordsCBOR", "FuzzPutRecordsCBOR"} {
+		found, err := filepath.Glob(filepath.Join(*keepCorpus, fuzzer, "*"))
+		require.NoError(t, err)
+		var lines []string
+		for _, name := range found {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			_, quoted, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(string(text)), ")"), "\n[]byte(")
+			body, err := strconv.Unquote(quoted)
+			require.NoError(t, err, name)
+			if len(body) <= corpusBody {
+				lines = append(lines, strconv.QuoteToASCII(body))
+			}
+		}
+		slices.Sort(lines)
+		require.NoError(t, os.MkdirAll(filepath.Dir(corpusFile(fuzzer)), 0o755))
+		require.NoError(t, os.WriteFile(corpusFile(fuzzer), []byte(strings.Join(slices.Compact(lines), "\n")+"\n"), 0o600))
+	}
+}
