@@ -1,6 +1,7 @@
 package kinesistest
 
-// The hot operations read and write JSON by hand; these are their structs for CBOR.
+// The hot operations read and write CBOR by hand, as they do JSON. What a hand-written parser finds
+// odd goes through the general decoder into the structs below.
 
 type getRecordsCBOR struct {
 	ShardIterator string
@@ -10,42 +11,124 @@ type getRecordsCBOR struct {
 }
 
 func parseGetRecordsCBOR(body []byte) (request, error) {
+	if r, ok := fastGetRecords(body); ok {
+		return r, nil
+	}
 	var in getRecordsCBOR
 	err := decodeCBOR(body, &in)
 	return &getRecords{ShardIterator: []byte(in.ShardIterator), Limit: in.Limit, StreamARN: in.StreamARN, DryRun: in.DryRun}, err
 }
 
+func fastGetRecords(body []byte) (*getRecords, bool) {
+	r := &getRecords{}
+	in := items{b: body}
+	in.members(func(name []byte) uint {
+		switch string(name) {
+		case "ShardIterator":
+			r.ShardIterator = in.text()
+			return 1
+		case "StreamARN":
+			r.StreamARN = string(in.text())
+			return 2
+		case "Limit":
+			n := in.number()
+			r.Limit = &n
+			return 4
+		case "DryRun":
+			r.DryRun = in.boolean()
+			return 8
+		}
+		return 0
+	})
+	return r, in.end()
+}
+
 type putEntryCBOR struct {
 	Data            []byte
 	PartitionKey    *string
-	ExplicitHashKey string
+	ExplicitHashKey *string
 }
 
 func (in *putEntryCBOR) entry() putEntry {
-	key := ""
-	if in.PartitionKey != nil {
-		key = *in.PartitionKey
-	}
-	p := newPutEntry(key, in.ExplicitHashKey, in.Data)
-	if in.PartitionKey == nil {
-		p.key = nil
-	}
+	p := putEntry{raw: in.Data, dataLen: len(in.Data)}
+	p.key = bytesOf(in.PartitionKey)
+	p.explicitHash = bytesOf(in.ExplicitHashKey)
 	return p
 }
 
+// bytesOf returns nil for nil.
+func bytesOf(text *string) []byte {
+	if text == nil {
+		return nil
+	}
+	return append([]byte{}, *text...)
+}
+
+// entryItem reads the members of a record; 0 is for any other member.
+func (in *items) entryItem(p *putEntry, name []byte) uint {
+	switch string(name) {
+	case "Data":
+		p.raw = in.str(majorBytes)
+		p.dataLen = len(p.raw)
+		return 1
+	case "PartitionKey":
+		p.key = in.text()
+		return 2
+	case "ExplicitHashKey":
+		p.explicitHash = in.text()
+		return 4
+	}
+	return 0
+}
+
+// refItem reads the members that name the stream; 0 is for any other member.
+func (in *items) refItem(ref *streamRef, name []byte) uint {
+	switch string(name) {
+	case "StreamName":
+		ref.StreamName = string(in.text())
+		return 8
+	case "StreamARN":
+		ref.StreamARN = string(in.text())
+		return 16
+	}
+	return 0
+}
+
 func parsePutRecordCBOR(body []byte) (request, error) {
+	if r, ok := fastPutRecord(body); ok {
+		return r, nil
+	}
 	var in struct {
 		streamRefCBOR
 		putEntryCBOR
-		SequenceNumberForOrdering string
+		SequenceNumberForOrdering *string
 		DryRun                    bool
 	}
 	err := decodeCBOR(body, &in)
-	r := &putRecord{ref: in.ref(), entry: in.entry(), dryRun: in.DryRun}
-	if in.SequenceNumberForOrdering != "" {
-		r.ordering = []byte(in.SequenceNumberForOrdering)
-	}
-	return r, err
+	return &putRecord{ref: in.ref(), entry: in.entry(), ordering: bytesOf(in.SequenceNumberForOrdering), dryRun: in.DryRun}, err
+}
+
+func fastPutRecord(body []byte) (*putRecord, bool) {
+	r := &putRecord{}
+	in := items{b: body}
+	in.members(func(name []byte) uint {
+		if bit := in.entryItem(&r.entry, name); bit != 0 {
+			return bit
+		}
+		if bit := in.refItem(&r.ref, name); bit != 0 {
+			return bit
+		}
+		switch string(name) {
+		case "SequenceNumberForOrdering":
+			r.ordering = in.text()
+			return 32
+		case "DryRun":
+			r.dryRun = in.boolean()
+			return 64
+		}
+		return 0
+	})
+	return r, in.end()
 }
 
 // streamRefCBOR is streamRef with exported fields only, for embedding in anonymous structs.
@@ -54,6 +137,9 @@ type streamRefCBOR struct{ StreamName, StreamARN string }
 func (r streamRefCBOR) ref() streamRef { return streamRef(r) }
 
 func parsePutRecordsCBOR(body []byte) (request, error) {
+	if r, ok := fastPutRecords(body); ok {
+		return r, nil
+	}
 	var in struct {
 		streamRefCBOR
 		Records []putEntryCBOR
@@ -67,54 +153,78 @@ func parsePutRecordsCBOR(body []byte) (request, error) {
 	return r, err
 }
 
-func (a *pageAnswer) cbor(c *codec) ([][]byte, error) {
-	records, err := a.decode()
-	if err != nil {
-		return nil, err
+func fastPutRecords(body []byte) (*putRecords, bool) {
+	r := &putRecords{}
+	in := items{b: body}
+	record := func() {
+		if len(r.entries) == maxPutRecords { // an error: the general decoder counts them
+			in.odd = true
+			return
+		}
+		r.entries = append(r.entries, putEntry{})
+		p := &r.entries[len(r.entries)-1]
+		in.members(func(name []byte) uint { return in.entryItem(p, name) })
 	}
-	b, err := c.encode(&struct {
-		Records            []storedRecord
-		MillisBehindLatest int64
-		NextShardIterator  string       `json:",omitempty"`
-		ChildShards        []childShard `json:",omitempty"`
-	}{records, a.behind, string(a.iterator), a.children})
-	return [][]byte{b}, err
+	in.members(func(name []byte) uint {
+		if bit := in.refItem(&r.ref, name); bit != 0 {
+			return bit
+		}
+		switch string(name) {
+		case "Records":
+			r.entries = make([]putEntry, 0, guessRecords(body))
+			in.each(majorArray, record)
+			return 1
+		case "DryRun":
+			r.dryRun = in.boolean()
+			return 2
+		}
+		return 0
+	})
+	return r, in.end()
 }
 
-type putResultCBOR struct {
-	SequenceNumber string `json:",omitempty"`
-	ShardId        string `json:",omitempty"`
-	ErrorCode      string `json:",omitempty"`
-	ErrorMessage   string `json:",omitempty"`
+// cbor renders the answer around the stored records. name is what the position after it is called.
+func (a *pageAnswer) cbor(name string) ([][]byte, error) {
+	members := 2
+	if a.iterator != nil {
+		members++
+	}
+	if len(a.children) > 0 {
+		members++
+	}
+	head := appendItemHead(make([]byte, 0, 24), majorMap, members)
+	head = appendItemHead(appendItemText(head, "Records"), majorArray, a.count)
+	tail := appendItemText(make([]byte, 0, 192), "MillisBehindLatest")
+	tail = appendItemHead(tail, majorUint, int(a.behind))
+	if a.iterator != nil {
+		tail = appendItemText(appendItemText(tail, name), a.iterator)
+	}
+	if len(a.children) > 0 {
+		children, err := cborCodec.encode(a.children)
+		if err != nil {
+			return nil, err
+		}
+		tail = append(appendItemText(tail, "ChildShards"), children...)
+	}
+	parts := append(make([][]byte, 0, len(a.chunks)+2), head)
+	return append(append(parts, a.chunks...), tail), nil
 }
 
-func (a *putRecordsAnswer) cbor(c *codec) ([][]byte, error) {
-	results := make([]putResultCBOR, len(a.results))
+func (a *putRecordsAnswer) cbor() [][]byte {
+	b := make([]byte, 0, 64+len(a.results)*128)
+	b = appendItemHead(b, majorMap, 2)
+	b = appendItemHead(appendItemText(b, "FailedRecordCount"), majorUint, a.failed)
+	b = appendItemHead(appendItemText(b, "Records"), majorArray, len(a.results))
 	for i := range a.results {
 		r := &a.results[i]
+		b = appendItemHead(b, majorMap, 2)
 		if r.fail != nil {
-			results[i] = putResultCBOR{ErrorCode: r.fail.code, ErrorMessage: r.fail.message}
+			b = appendItemText(appendItemText(b, "ErrorCode"), r.fail.code)
+			b = appendItemText(appendItemText(b, "ErrorMessage"), r.fail.message)
 			continue
 		}
-		results[i] = putResultCBOR{SequenceNumber: string(r.seq[:]), ShardId: r.shard.id}
+		b = appendItemText(appendItemText(b, "SequenceNumber"), r.seq[:])
+		b = appendItemText(appendItemText(b, "ShardId"), r.shard.id)
 	}
-	b, err := c.encode(&struct {
-		FailedRecordCount int
-		Records           []putResultCBOR
-	}{a.failed, results})
-	return [][]byte{b}, err
-}
-
-func (a *pageAnswer) eventCBOR(c *codec) ([][]byte, error) {
-	records, err := a.decode()
-	if err != nil {
-		return nil, err
-	}
-	b, err := c.encode(&struct {
-		Records                    []storedRecord
-		MillisBehindLatest         int64
-		ContinuationSequenceNumber string       `json:",omitempty"`
-		ChildShards                []childShard `json:",omitempty"`
-	}{records, a.behind, string(a.iterator), a.children})
-	return [][]byte{b}, err
+	return [][]byte{b}
 }

@@ -78,11 +78,11 @@ func FuzzRequests(f *testing.F) {
 			var seq [sequenceDigits]byte
 			sequence{created: 1}.put(&seq)
 			log.append(&seq, 1, p)
-			all := log.read(0, len(log.entries), 1<<30)
-			stored, err := all.decode()
-			require.NoError(t, err)
-			require.Equal(t, string(p.key), stored[len(stored)-1].PartitionKey)
-			require.Len(t, stored[len(stored)-1].Data, p.dataLen)
+			for f := range forms {
+				stored := readForm(t, &log, query{form: f, limit: len(log.entries), maxBytes: 1 << 30})
+				require.Equal(t, string(p.key), stored[len(stored)-1].PartitionKey)
+				require.Len(t, stored[len(stored)-1].Data, p.dataLen)
+			}
 		}
 	})
 }

@@ -63,7 +63,7 @@ func entryField(in *scanner, p *putEntry, key []byte) (known bool, err error) {
 }
 
 func parsePutRecord(c *codec, body []byte) (request, error) {
-	if c.binary {
+	if c.form == formCBOR {
 		return parsePutRecordCBOR(body)
 	}
 	r := &putRecord{}
@@ -88,7 +88,7 @@ func parsePutRecord(c *codec, body []byte) (request, error) {
 }
 
 func parsePutRecords(c *codec, body []byte) (request, error) {
-	if c.binary {
+	if c.form == formCBOR {
 		return parsePutRecordsCBOR(body)
 	}
 	r := &putRecords{}
@@ -109,8 +109,7 @@ func parsePutRecords(c *codec, body []byte) (request, error) {
 		}
 		switch string(key) {
 		case "Records":
-			const smallRecord = 64 // bytes of JSON; only a guess at how many records follow
-			r.entries = make([]putEntry, 0, min(maxPutRecords, 1+len(body)/smallRecord))
+			r.entries = make([]putEntry, 0, guessRecords(body))
 			return in.array(record)
 		case "DryRun":
 			return in.boolInto(&r.dryRun)
@@ -119,6 +118,12 @@ func parsePutRecords(c *codec, body []byte) (request, error) {
 		}
 	})
 	return r, err
+}
+
+// guessRecords is how many records to make room for.
+func guessRecords(body []byte) int {
+	const smallRecord = 64 // bytes
+	return min(maxPutRecords, 1+len(body)/smallRecord)
 }
 
 // describe also finds the stream and the shard, for run.
@@ -280,8 +285,8 @@ func partialMessage(code string, st *stream, sh *shard) string {
 }
 
 func (a *putRecordsAnswer) parts(c *codec) ([][]byte, error) {
-	if c.binary {
-		return a.cbor(c)
+	if c.form == formCBOR {
+		return a.cbor(), nil
 	}
 	b := make([]byte, 0, 64+len(a.results)*128)
 	b = append(b, `{"FailedRecordCount":`...)
