@@ -156,9 +156,9 @@ func slowPutRecords(body []byte) (*putRecords, error) {
 		DryRun  bool
 	}
 	err := decodeCBOR(body, &in)
-	r := &putRecords{ref: in.ref(), entries: make([]putEntry, 0, len(in.Records)), dryRun: in.DryRun}
+	r := &putRecords{ref: in.ref(), entries: make([]putEntry, 0, min(maxPutRecords, len(in.Records))), dryRun: in.DryRun}
 	for i := range in.Records {
-		r.entries = append(r.entries, in.Records[i].entry())
+		*r.another() = in.Records[i].entry()
 	}
 	return r, err
 }
@@ -167,12 +167,7 @@ func fastPutRecords(body []byte) (*putRecords, bool) {
 	r := &putRecords{}
 	in := items{b: body}
 	record := func() {
-		if len(r.entries) == maxPutRecords { // an error: the general decoder counts them
-			in.odd = true
-			return
-		}
-		r.entries = append(r.entries, putEntry{})
-		p := &r.entries[len(r.entries)-1]
+		p := r.another()
 		in.members(func(name []byte) uint { return in.entryItem(p, name) })
 	}
 	in.members(func(name []byte) uint {

@@ -3,6 +3,7 @@ package kinesistest
 import (
 	"encoding/binary"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -199,40 +200,62 @@ func TestHostileBodies(t *testing.T) {
 	for i := range deep {
 		deep[i] = 0x81
 	}
-	many := append([]byte("\xa1\x67Records\x9a\x00\x10\x00\x00"), make([]byte, 1<<20)...)
-	for i := range 1 << 20 {
-		many[len(many)-1<<20+i] = 0xa0
-	}
 	bodies := map[string][]byte{
-		"truncated":               []byte("\xa2\x6aStreamName\x61a\x67Records\x81\xa2\x64Data\x4aab"),
-		"many members":            []byte("\xbb\x7f\xff\xff\xff\xff\xff\xff\xff\x6aStreamName\x61a"),
-		"more than there can be":  []byte("\xa1\x67Records\x9b\xff\xff\xff\xff\xff\xff\xff\xff"),
-		"many records":            []byte("\xa1\x67Records\x9b\x00\x00\x00\x7f\xff\xff\xff\xff\xa0"),
-		"many records, all there": many,
-		"long data":               []byte("\xa1\x67Records\x81\xa1\x64Data\x5b\x00\x00\x00\x7f\xff\xff\xff\xffa"),
-		"long name":               []byte("\xa1\x7b\x7f\xff\xff\xff\xff\xff\xff\xffx"),
-		"deep":                    deep,
-		"deep inside":             append([]byte("\xa1\x67Records"), deep...),
-		"deep in an unknown one":  append([]byte("\xa1\x61x"), deep...),
-		"records are a text":      []byte("\xa1\x67Records\x61a"),
-		"data is a text":          []byte("\xa1\x67Records\x81\xa1\x64Data\x61a"),
-		"key is bytes":            []byte("\xa1\x67Records\x81\xa1\x6cPartitionKey\x41a"),
-		"key is no UTF-8":         []byte("\xa1\x67Records\x81\xa1\x6cPartitionKey\x61\xff"),
-		"no map":                  []byte("\x80"),
-		"something behind":        []byte("\xa0\xa0"),
-		"a break":                 []byte("\xff"),
-		"no end":                  []byte("\xbf\x67Records\x9f"),
+		"truncated":              []byte("\xa2\x6aStreamName\x61a\x67Records\x81\xa2\x64Data\x4aab"),
+		"many members":           []byte("\xbb\x7f\xff\xff\xff\xff\xff\xff\xff\x6aStreamName\x61a"),
+		"more than there can be": []byte("\xa1\x67Records\x9b\xff\xff\xff\xff\xff\xff\xff\xff"),
+		"many records":           []byte("\xa1\x67Records\x9b\x00\x00\x00\x7f\xff\xff\xff\xff\xa0"),
+		"long data":              []byte("\xa1\x67Records\x81\xa1\x64Data\x5b\x00\x00\x00\x7f\xff\xff\xff\xffa"),
+		"long name":              []byte("\xa1\x7b\x7f\xff\xff\xff\xff\xff\xff\xffx"),
+		"deep":                   deep,
+		"deep inside":            append([]byte("\xa1\x67Records"), deep...),
+		"deep in an unknown one": append([]byte("\xa1\x61x"), deep...),
+		"records are a text":     []byte("\xa1\x67Records\x61a"),
+		"data is a text":         []byte("\xa1\x67Records\x81\xa1\x64Data\x61a"),
+		"key is bytes":           []byte("\xa1\x67Records\x81\xa1\x6cPartitionKey\x41a"),
+		"key is no UTF-8":        []byte("\xa1\x67Records\x81\xa1\x6cPartitionKey\x61\xff"),
+		"no map":                 []byte("\x80"),
+		"something behind":       []byte("\xa0\xa0"),
+		"a break":                []byte("\xff"),
+		"no end":                 []byte("\xbf\x67Records\x9f"),
 	}
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {
 			_, taken := fastPutRecords(body)
 			assert.False(t, taken)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			_, err := parsePutRecordsCBOR(body)
-			runtime.ReadMemStats(&after)
+			var err error
+			assert.Less(t, allocated(func() { _, err = parsePutRecordsCBOR(body) }), uint64(256<<10+len(body)))
 			require.Error(t, err)
-			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10+len(body)))
 		})
+	}
+}
+
+// allocated is how many bytes f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A million records are counted, not kept.
+func TestTooManyRecords(t *testing.T) {
+	const n = 1 << 20
+	for _, c := range []struct {
+		codec *codec
+		body  string
+	}{
+		{jsonCodec, `{"Records":[` + strings.Repeat("{},", n-1) + `{}]}`},
+		{cborCodec, "\xa1\x67Records\x9a\x00\x10\x00\x00" + strings.Repeat("\xa0", n)},
+	} {
+		var r request
+		var err error
+		body := []byte(c.body)
+		assert.Less(t, allocated(func() { r, err = parsePutRecords(c.codec, body) }), uint64(1<<20))
+		require.NoError(t, err)
+		puts, ok := r.(*putRecords)
+		require.True(t, ok)
+		assert.ErrorContains(t, puts.check(), "Value of length 1048576 at 'records'")
 	}
 }

@@ -19,6 +19,8 @@ type putRecord struct {
 type putRecords struct {
 	ref     streamRef
 	entries []putEntry
+	more    int // records beyond those that a request may have, which are only counted
+	spare   putEntry
 	dryRun  bool
 	bad     *apiError
 	stream  *stream
@@ -94,8 +96,10 @@ func parsePutRecords(c *codec, body []byte) (request, error) {
 	r := &putRecords{}
 	in := scanner{b: body}
 	record := func() error {
-		r.entries = append(r.entries, putEntry{})
-		p := &r.entries[len(r.entries)-1]
+		p := r.another()
+		if in.null() {
+			return nil
+		}
 		return in.object(func(key []byte) error {
 			if known, err := entryField(&in, p, key); known {
 				return err
@@ -120,6 +124,19 @@ func parsePutRecords(c *codec, body []byte) (request, error) {
 	return r, err
 }
 
+// another is room for a record.
+func (r *putRecords) another() *putEntry {
+	if len(r.entries) == maxPutRecords {
+		r.more++
+		r.spare = putEntry{}
+		return &r.spare
+	}
+	r.entries = append(r.entries, putEntry{})
+	return &r.entries[len(r.entries)-1]
+}
+
+func (r *putRecords) count() int { return len(r.entries) + r.more }
+
 // guessRecords is how many records to make room for.
 func guessRecords(body []byte) int {
 	const smallRecord = 64 // bytes
@@ -141,7 +158,7 @@ func (r *putRecord) describe(s *Service, call *Call) {
 }
 
 func (r *putRecords) describe(s *Service, call *Call) {
-	call.Stream, call.RecordsIn = r.ref.name(), len(r.entries)
+	call.Stream, call.RecordsIn = r.ref.name(), r.count()
 	if r.bad = r.check(); r.bad != nil {
 		return
 	}
@@ -166,7 +183,7 @@ func (r *putRecords) anyEntry(m Match) bool {
 }
 
 func (r *putRecords) check() *apiError {
-	if n := len(r.entries); n < 1 || n > maxPutRecords {
+	if n := r.count(); n < 1 || n > maxPutRecords {
 		return validation("Value of length %d at 'records' failed to satisfy constraint: "+
 			"Member must have length between 1 and %d", n, maxPutRecords)
 	}
