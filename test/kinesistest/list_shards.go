@@ -61,9 +61,9 @@ func (r *listShards) run(x *exchange) (any, *apiError) {
 	if st.status != statusActive && st.status != statusUpdating {
 		return nil, st.notActive()
 	}
-	answer := &listShardsAnswer{Shards: []wireShard{}}
-	for _, sh := range st.shards {
-		if sh.id <= token.After || !token.Filter.match(st, sh, now) {
+	answer := &listShardsAnswer{Shards: make([]wireShard, 0, min(limit, len(st.shards)))}
+	for _, sh := range st.shardsAfter(token.After) {
+		if !token.Filter.match(st, sh, now) {
 			continue
 		}
 		if len(answer.Shards) == limit {
