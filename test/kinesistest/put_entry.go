@@ -2,8 +2,6 @@ package kinesistest
 
 import (
 	"bytes"
-	"encoding/base64"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -49,9 +47,6 @@ func (p *putEntry) setKey(source []byte) error {
 	return err
 }
 
-// scratch holds decoded data for as long as it takes to find that it decodes.
-var scratch = sync.Pool{New: func() any { return new([]byte) }}
-
 // setData takes the data from the source of a JSON string. The text is kept as it came: it is
 // stored, and sent, as base64.
 func (p *putEntry) setData(source []byte) error {
@@ -62,13 +57,8 @@ func (p *putEntry) setData(source []byte) error {
 			return err
 		}
 	}
-	buf, _ := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
-	if n := base64.StdEncoding.DecodedLen(len(text)); cap(*buf) < n {
-		*buf = make([]byte, n)
-	}
-	n, err := base64.StdEncoding.Strict().Decode((*buf)[:cap(*buf)], text)
-	if err != nil || base64.StdEncoding.EncodedLen(n) != len(text) {
+	n, ok := checkBase64(text)
+	if !ok {
 		return errJSON
 	}
 	p.b64, p.dataLen = text, n

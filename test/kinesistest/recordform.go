@@ -2,7 +2,6 @@ package kinesistest
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
@@ -49,7 +48,7 @@ func (f form) room(p *putEntry) int {
 		return binaryKeyAt + maxItemHead + len(p.text()) + len(binaryData) + maxItemHead + p.dataLen
 	}
 	return len(recordHead) + sequenceDigits + len(recordArrival) + 24 + len(recordKey) + len(p.jsonKey()) +
-		len(recordData) + base64.StdEncoding.EncodedLen(p.dataLen) + len(recordTail)
+		len(recordData) + encoding64.EncodedLen(p.dataLen) + len(recordTail)
 }
 
 // append writes a record.
@@ -67,7 +66,7 @@ func (f form) append(b, seq []byte, arrival int64, p *putEntry) []byte {
 	if p.b64 != nil {
 		b = append(b, p.b64...)
 	} else {
-		b = base64.StdEncoding.AppendEncode(b, p.raw)
+		b = appendBase64(b, p.raw)
 	}
 	return append(b, recordTail...)
 }
@@ -83,8 +82,7 @@ func appendBinaryRecord(b []byte, arrival int64, p *putEntry) []byte {
 	if p.b64 == nil {
 		return append(b, p.raw...)
 	}
-	b, _ = base64.StdEncoding.AppendDecode(b, p.b64) // it decoded when it came
-	return b
+	return appendDecoded(b, p.b64)
 }
 
 // stored returns what a record was made of, as far as its other form needs it. b is the record, to its end.
@@ -100,7 +98,7 @@ func (f form) stored(b []byte) putEntry {
 	in.i += bytes.IndexByte(b[in.i:], ',') + len(recordKey) - 1
 	key, _ := in.str() // it was written by append
 	p := putEntry{keyJSON: key, b64: b[in.i+len(recordData)-1 : len(b)-len(recordTail)]}
-	p.dataLen = base64.StdEncoding.DecodedLen(len(p.b64)) - (len(p.b64) - len(bytes.TrimRight(p.b64, "=")))
+	p.dataLen = decodedLen(p.b64)
 	return p
 }
 
@@ -128,8 +126,7 @@ func (p *putEntry) data() []byte {
 	if p.b64 == nil {
 		return append([]byte{}, p.raw...)
 	}
-	data, _ := base64.StdEncoding.AppendDecode([]byte{}, p.b64) // it decoded when it came
-	return data
+	return appendDecoded([]byte{}, p.b64)
 }
 
 // quote returns the source of a JSON string, without the quotes.
