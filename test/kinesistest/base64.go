@@ -13,17 +13,19 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 func checkBase64(text []byte) (n int, ok bool) {
 	buf, _ := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	if room := encoding64.DecodedLen(len(text)); cap(*buf) < room {
-		*buf = make([]byte, room)
+	const quantum = 4
+	room := encoding64.DecodedLen(len(text))
+	if cap(*buf) < room+quantum {
+		*buf = make([]byte, room+quantum)
 	}
-	n, err := encoding64.Decode((*buf)[:cap(*buf)], text)
+	data, last := (*buf)[:room], (*buf)[room:room+quantum]
+	n, err := encoding64.Decode(data, text)
 	if err != nil || encoding64.EncodedLen(n) != len(text) { // line breaks are ignored, but not here
 		return 0, false
 	}
-	var last [4]byte // where some bits stand for nothing, and must be 0
-	if rest := n % 3; rest > 0 {
-		encoding64.Encode(last[:], (*buf)[n-rest:n])
-		return n, bytes.Equal(last[:], text[len(text)-len(last):])
+	if rest := n % 3; rest > 0 { // some bits of the last quantum stand for nothing, and must be 0
+		encoding64.Encode(last, data[n-rest:n])
+		return n, bytes.Equal(last, text[len(text)-quantum:])
 	}
 	return n, true
 }
