@@ -62,7 +62,7 @@ func (in *items) head(major byte) (n int, endless bool) {
 		in.odd = true
 		return 0, false
 	}
-	return int(v), false //nolint:gosec // checked
+	return int(v), false
 }
 
 // str takes a string in one piece.
@@ -151,7 +151,7 @@ func appendItemHead(b []byte, major byte, n int) []byte {
 	case n <= math.MaxUint32:
 		return binary.BigEndian.AppendUint32(append(b, major|26), uint32(n))
 	}
-	return binary.BigEndian.AppendUint64(append(b, major|27), uint64(n)) //nolint:gosec // not negative
+	return binary.BigEndian.AppendUint64(append(b, major|27), uint64(n))
 }
 
 func appendItemText[T string | []byte](b []byte, s T) []byte {
