@@ -61,8 +61,9 @@ func (r *listShards) run(x *exchange) (any, *apiError) {
 	if st.status != statusActive && st.status != statusUpdating {
 		return nil, st.notActive()
 	}
-	answer := &listShardsAnswer{Shards: make([]wireShard, 0, min(limit, len(st.shards)))}
-	for _, sh := range st.shardsAfter(token.After) {
+	rest := st.shardsAfter(token.After)
+	answer := &listShardsAnswer{Shards: make([]wireShard, 0, min(limit, len(rest)))}
+	for _, sh := range rest {
 		if !token.Filter.match(st, sh, now) {
 			continue
 		}
