@@ -1,7 +1,9 @@
 package kinesistest
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,25 +28,47 @@ type Call struct {
 	Fault      string // the fault that changed the answer, such as "reset"
 }
 
+// callBlock is how many calls are kept in one piece of memory. A log that grew by copying would hold
+// up every call in the meantime.
+const callBlock = 1024
+
 // callLog is a ring of the latest calls.
 type callLog struct {
+	counts callCounts
+
 	mu     sync.Mutex
 	limit  int
-	calls  []Call
-	oldest int // index of the oldest call once the ring is full
-	counts map[string]int
+	blocks [][]Call // each full but the last one
+	oldest int      // index of the oldest call once the ring is full
+}
+
+// callCounts counts calls by operation. Its keys never change.
+type callCounts map[string]*atomic.Int64
+
+func newCallCounts() callCounts {
+	counts := make(callCounts, len(operations))
+	for op := range operations {
+		counts[op] = new(atomic.Int64)
+	}
+	return counts
 }
 
 func (l *callLog) add(call *Call) {
+	l.counts[call.Op].Add(1)
+	if l.limit == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.counts[call.Op]++
+	last := len(l.blocks) - 1
 	switch {
-	case l.limit == 0:
-	case len(l.calls) < l.limit:
-		l.calls = append(l.calls, *call)
+	case last < 0 || len(l.blocks[last]) == callBlock && len(l.blocks)*callBlock < l.limit:
+		block := make([]Call, 0, min(callBlock, l.limit-len(l.blocks)*callBlock))
+		l.blocks = append(l.blocks, append(block, *call))
+	case last*callBlock+len(l.blocks[last]) < l.limit:
+		l.blocks[last] = append(l.blocks[last], *call)
 	default:
-		l.calls[l.oldest] = *call
+		l.blocks[l.oldest/callBlock][l.oldest%callBlock] = *call
 		l.oldest = (l.oldest + 1) % l.limit
 	}
 }
@@ -55,23 +79,31 @@ func (s *Service) Calls() []Call {
 	l := &s.calls
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append(append(make([]Call, 0, len(l.calls)), l.calls[l.oldest:]...), l.calls[:l.oldest]...)
+	calls := slices.Concat(l.blocks...)
+	if calls == nil {
+		return []Call{}
+	}
+	return slices.Concat(calls[l.oldest:], calls[:l.oldest])
 }
 
 // CallCount returns how many calls of op the service has answered since it started, "" or "*" for
 // all. It counts with the log turned off, too.
 func (s *Service) CallCount(op string) int {
-	l := &s.calls
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if op != "" && op != anyOp {
-		return l.counts[op]
+		return s.calls.counts.of(op)
 	}
 	total := 0
-	for _, n := range l.counts {
-		total += n
+	for op := range s.calls.counts {
+		total += s.calls.counts.of(op)
 	}
 	return total
+}
+
+func (c callCounts) of(op string) int {
+	if n := c[op]; n != nil {
+		return int(n.Load())
+	}
+	return 0
 }
 
 // ClearCalls empties the log and sets all counts to 0.
@@ -79,6 +111,8 @@ func (s *Service) ClearCalls() {
 	l := &s.calls
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls, l.oldest = nil, 0
-	clear(l.counts)
+	l.blocks, l.oldest = nil, 0
+	for _, n := range l.counts {
+		n.Store(0)
+	}
 }

@@ -13,14 +13,14 @@ import (
 // both; the CBOR package reads the json tags.
 type codec struct {
 	contentType string
-	binary      bool
+	form        form
 	encode      func(any) ([]byte, error)
 	decode      func([]byte, any) error
 }
 
 var (
-	jsonCodec = &codec{contentType: "application/x-amz-json-1.1", encode: json.Marshal, decode: decodeJSON}
-	cborCodec = &codec{contentType: "application/x-amz-cbor-1.1", binary: true, encode: cbor.Marshal, decode: decodeCBOR}
+	jsonCodec = &codec{contentType: "application/x-amz-json-1.1", form: formJSON, encode: json.Marshal, decode: decodeJSON}
+	cborCodec = &codec{contentType: "application/x-amz-cbor-1.1", form: formCBOR, encode: cbor.Marshal, decode: decodeCBOR}
 )
 
 // codecFor picks the format by content type; what is not CBOR is taken for JSON.

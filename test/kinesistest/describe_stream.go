@@ -89,9 +89,9 @@ func (r *describeStream) run(x *exchange) (any, *apiError) {
 		EnhancedMonitoring: []enhancedMetrics{{ShardLevelMetrics: []string{}}}, EncryptionType: encryptionNone,
 		Shards: []wireShard{},
 	}
-	for _, sh := range st.shards {
-		if st.status == statusCreating || sh.id <= r.ExclusiveStartShardId {
-			continue
+	for _, sh := range st.shardsAfter(r.ExclusiveStartShardId) {
+		if st.status == statusCreating {
+			break
 		}
 		if len(d.Shards) == limit {
 			d.HasMoreShards = true

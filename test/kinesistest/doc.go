@@ -14,9 +14,11 @@
 //   - a log of the calls it served ([Service.Calls]);
 //   - the limits of the real service, when asked for ([WithLimits]).
 //
-// A record is stored once, in the form in which GetRecords sends it, so that reading a page moves
-// memory to the socket without encoding anything. That keeps the service far cheaper than the
-// consumer under test, which is what makes it fit for benchmarks.
+// A record is stored once, in the form in which GetRecords sends it, JSON or CBOR, so that reading a
+// page moves memory to the socket without encoding anything. It is turned into the form of its readers
+// when they first read it; only where a stream is read in both formats by turns, both are kept. That
+// keeps the service far cheaper than the consumer under test, in either format and with ten thousand
+// shards, which is what makes it fit for benchmarks.
 //
 // Lock order: Service.mu, then stream.mu, then shard.mu. No lock is held while bytes travel.
 package kinesistest

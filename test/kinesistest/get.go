@@ -22,7 +22,7 @@ type getRecords struct {
 
 // parseGetRecords reads the request without reflection.
 func parseGetRecords(c *codec, body []byte) (request, error) {
-	if c.binary {
+	if c.form == formCBOR {
 		return parseGetRecordsCBOR(body)
 	}
 	r := &getRecords{}
@@ -112,7 +112,8 @@ func (r *getRecords) run(x *exchange) (any, *apiError) {
 	if x.fault.kind == effectEmptyPage {
 		limit = 0
 	}
-	answer, fail := x.svc.readPage(st, sh, r.at.ordinal, limit, now)
+	q := query{form: x.codec.form, from: r.at.ordinal, limit: limit, maxBytes: maxPageBytes}
+	answer, fail := x.svc.readPage(st, sh, q, now)
 	if fail != nil {
 		return nil, fail
 	}
@@ -132,25 +133,22 @@ type pageAnswer struct {
 }
 
 // readPage reads a page of a shard, within its read quota if limits are on.
-func (s *Service) readPage(st *stream, sh *shard, from uint64, limit int, now int64) (*pageAnswer, *apiError) {
-	answer := &pageAnswer{}
-	ended := false
+func (s *Service) readPage(st *stream, sh *shard, q query, now int64) (*pageAnswer, *apiError) {
+	var v view
 	if s.cfg.limits {
 		sh.mu.Lock()
 		if !sh.reads.allowRead(now) {
 			sh.mu.Unlock()
 			return nil, throttled(st, sh)
 		}
-		answer.page, answer.behind, ended = sh.pageUpTo(from, limit, maxPageBytes, now)
-		sh.reads.bytes += answer.size
+		v, _ = sh.view(q, now, true)
+		sh.reads.bytes += v.size
 		sh.mu.Unlock()
 	} else {
-		sh.mu.RLock()
-		answer.page, answer.behind, ended = sh.pageUpTo(from, limit, maxPageBytes, now)
-		sh.mu.RUnlock()
+		v = sh.look(q, now)
 	}
-	answer.trimComma()
-	if ended {
+	answer := &pageAnswer{page: v.page, behind: v.behind}
+	if v.ended {
 		st.mu.RLock()
 		answer.children = childrenOf(sh)
 		st.mu.RUnlock()
@@ -161,17 +159,42 @@ func (s *Service) readPage(st *stream, sh *shard, from uint64, limit int, now in
 	return answer, nil
 }
 
-// pageUpTo reads records; ended reports that there will never be one after them. The caller holds
-// sh.mu.
-func (sh *shard) pageUpTo(from uint64, limit, maxBytes int, now int64) (p page, behind int64, ended bool) {
-	p = page{next: max(from, sh.log.first)}
-	if limit > 0 {
-		p = sh.log.read(from, limit, maxBytes)
+// view is what a reader sees of a shard.
+type view struct {
+	page
+	behind int64 // ms
+	ended  bool  // there will never be a record after these
+}
+
+// look reads records. Usually it gets by without keeping others from reading.
+func (sh *shard) look(q query, now int64) view {
+	sh.mu.RLock()
+	v, ok := sh.view(q, now, false)
+	sh.mu.RUnlock()
+	if ok {
+		return v
 	}
-	if p.next < sh.log.next() {
-		return p, max(0, now-sh.log.at(p.next).arrival), false
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	v, _ = sh.view(q, now, true)
+	return v
+}
+
+// view reads records. The caller holds sh.mu, for writing if segments may be turned; if they may not
+// and must be, ok is false.
+func (sh *shard) view(q query, now int64, turn bool) (v view, ok bool) {
+	v.page = page{next: max(q.from, sh.log.first)}
+	if q.limit > 0 {
+		if v.page, ok = sh.log.read(q, turn); !ok {
+			return v, false
+		}
 	}
-	return p, 0, sh.closed
+	if v.next < sh.log.next() {
+		v.behind = max(0, now-sh.log.at(v.next).arrival)
+		return v, true
+	}
+	v.ended = sh.closed
+	return v, true
 }
 
 func throttled(st *stream, sh *shard) *apiError {
@@ -200,9 +223,10 @@ func childrenOf(sh *shard) []childShard {
 
 // parts renders the answer around the stored records; it is why a page costs next to nothing.
 func (a *pageAnswer) parts(c *codec) ([][]byte, error) {
-	if c.binary {
-		return a.cbor(c)
+	if c.form == formCBOR {
+		return a.cbor("NextShardIterator")
 	}
+	a.trimComma()
 	tail := make([]byte, 0, 192)
 	tail = append(tail, `],"MillisBehindLatest":`...)
 	tail = strconv.AppendInt(tail, a.behind, 10)

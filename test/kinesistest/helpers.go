@@ -51,8 +51,8 @@ func asError(fail *apiError) error {
 // do not touch it and it is not logged. It returns where the record went; an error is a
 // [smithy.APIError] like those of the SDK.
 func (s *Service) Put(stream, key string, data []byte) (shardID, sequenceNumber string, err error) {
-	p := newPutEntry(key, "", data)
-	if p.raw == nil {
+	p := putEntry{key: []byte(key), raw: data, dataLen: len(data)}
+	if data == nil {
 		p.raw = []byte{}
 	}
 	if fail := p.check(); fail != nil {
@@ -94,17 +94,13 @@ func (s *Service) Records(stream string) []Record {
 
 func (sh *shard) records() []Record {
 	sh.mu.RLock()
-	p := sh.log.read(0, len(sh.log.entries)+1, 1<<62)
-	sh.mu.RUnlock()
-	stored, err := p.decode()
-	if err != nil {
-		panic(fmt.Sprintf("kinesistest: shard %s holds a record that does not decode: %v", sh.id, err))
-	}
-	records := make([]Record, len(stored))
-	for i, r := range stored {
+	defer sh.mu.RUnlock()
+	records := make([]Record, len(sh.log.entries))
+	for i := range records {
+		e, p := &sh.log.entries[i], sh.log.stored(i)
 		records[i] = Record{
-			Shard: sh.id, SequenceNumber: r.SequenceNumber, PartitionKey: r.PartitionKey,
-			Data: r.Data, Arrival: r.ApproximateArrivalTimestamp.time(),
+			Shard: sh.id, SequenceNumber: string(e.sequence()), PartitionKey: string(p.text()),
+			Data: p.data(), Arrival: millisTime(e.arrival),
 		}
 	}
 	return records

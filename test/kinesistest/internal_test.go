@@ -1,6 +1,7 @@
 package kinesistest
 
 import (
+	"fmt"
 	"math/big"
 	"testing"
 
@@ -78,13 +79,41 @@ func FuzzRequests(f *testing.F) {
 			var seq [sequenceDigits]byte
 			sequence{created: 1}.put(&seq)
 			log.append(&seq, 1, p)
-			all := log.read(0, len(log.entries), 1<<30)
-			stored, err := all.decode()
-			require.NoError(t, err)
-			require.Equal(t, string(p.key), stored[len(stored)-1].PartitionKey)
-			require.Len(t, stored[len(stored)-1].Data, p.dataLen)
+			for f := range forms {
+				stored := readForm(t, &log, query{form: f, limit: len(log.entries), maxBytes: 1 << 30})
+				require.Equal(t, string(p.key), stored[len(stored)-1].PartitionKey)
+				require.Len(t, stored[len(stored)-1].Data, p.dataLen)
+			}
 		}
 	})
+}
+
+// The log keeps the latest calls in order, however many there are to keep.
+func TestCallLogIsARing(t *testing.T) {
+	for _, limit := range []int{0, 1, 3, callBlock - 1, callBlock, callBlock + 1, 3*callBlock + 7} {
+		s := New(WithCallLog(limit))
+		for i := range 5 * callBlock {
+			s.calls.add(&Call{Op: "GetRecords", Position: int64(i)})
+			if n := i + 1; n%257 != 0 && n != limit && n != 5*callBlock {
+				continue
+			}
+			calls := s.Calls()
+			require.Len(t, calls, min(i+1, limit))
+			for j, call := range calls {
+				require.EqualValues(t, i+1-len(calls)+j, call.Position)
+			}
+			require.Equal(t, i+1, s.CallCount(""))
+		}
+		s.ClearCalls()
+		require.Empty(t, s.Calls())
+		require.Zero(t, s.CallCount("GetRecords"))
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	for _, n := range []uint64{0, 1, 15, 16, 1<<48 - 1} {
+		require.Equal(t, fmt.Sprintf("00000000-0000-4000-8000-%012x", n), requestID(n))
+	}
 }
 
 func TestHashKeys(t *testing.T) {

@@ -61,9 +61,10 @@ func (r *listShards) run(x *exchange) (any, *apiError) {
 	if st.status != statusActive && st.status != statusUpdating {
 		return nil, st.notActive()
 	}
-	answer := &listShardsAnswer{Shards: []wireShard{}}
-	for _, sh := range st.shards {
-		if sh.id <= token.After || !token.Filter.match(st, sh, now) {
+	rest := st.shardsAfter(token.After)
+	answer := &listShardsAnswer{Shards: make([]wireShard, 0, min(limit, len(rest)))}
+	for _, sh := range rest {
+		if !token.Filter.match(st, sh, now) {
 			continue
 		}
 		if len(answer.Shards) == limit {

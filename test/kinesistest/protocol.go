@@ -64,7 +64,7 @@ var bodies = sync.Pool{New: func() any { return new([]byte) }}
 // ServeHTTP implements [net/http.Handler].
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{svc: s, w: w, r: r, now: s.clock.Now()}
-	x.id = fmt.Sprintf("00000000-0000-4000-8000-%012x", s.requests.Add(1))
+	x.id = requestID(s.requests.Add(1))
 	x.codec = codecFor(r.Header.Get("Content-Type"))
 	if r.URL.Path == "/healthz" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		x.write(http.StatusOK, nil)

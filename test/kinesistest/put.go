@@ -19,6 +19,8 @@ type putRecord struct {
 type putRecords struct {
 	ref     streamRef
 	entries []putEntry
+	more    int // records beyond those that a request may have, which are only counted
+	spare   putEntry
 	dryRun  bool
 	bad     *apiError
 	stream  *stream
@@ -63,7 +65,7 @@ func entryField(in *scanner, p *putEntry, key []byte) (known bool, err error) {
 }
 
 func parsePutRecord(c *codec, body []byte) (request, error) {
-	if c.binary {
+	if c.form == formCBOR {
 		return parsePutRecordCBOR(body)
 	}
 	r := &putRecord{}
@@ -88,14 +90,16 @@ func parsePutRecord(c *codec, body []byte) (request, error) {
 }
 
 func parsePutRecords(c *codec, body []byte) (request, error) {
-	if c.binary {
+	if c.form == formCBOR {
 		return parsePutRecordsCBOR(body)
 	}
 	r := &putRecords{}
 	in := scanner{b: body}
 	record := func() error {
-		r.entries = append(r.entries, putEntry{})
-		p := &r.entries[len(r.entries)-1]
+		p := r.another()
+		if in.null() {
+			return nil
+		}
 		return in.object(func(key []byte) error {
 			if known, err := entryField(&in, p, key); known {
 				return err
@@ -109,8 +113,7 @@ func parsePutRecords(c *codec, body []byte) (request, error) {
 		}
 		switch string(key) {
 		case "Records":
-			const smallRecord = 64 // bytes of JSON; only a guess at how many records follow
-			r.entries = make([]putEntry, 0, min(maxPutRecords, 1+len(body)/smallRecord))
+			r.entries = make([]putEntry, 0, guessRecords(body))
 			return in.array(record)
 		case "DryRun":
 			return in.boolInto(&r.dryRun)
@@ -119,6 +122,25 @@ func parsePutRecords(c *codec, body []byte) (request, error) {
 		}
 	})
 	return r, err
+}
+
+// another is room for a record.
+func (r *putRecords) another() *putEntry {
+	if len(r.entries) == maxPutRecords {
+		r.more++
+		r.spare = putEntry{}
+		return &r.spare
+	}
+	r.entries = append(r.entries, putEntry{})
+	return &r.entries[len(r.entries)-1]
+}
+
+func (r *putRecords) count() int { return len(r.entries) + r.more }
+
+// guessRecords is how many records to make room for.
+func guessRecords(body []byte) int {
+	const smallRecord = 64 // bytes
+	return min(maxPutRecords, 1+len(body)/smallRecord)
 }
 
 // describe also finds the stream and the shard, for run.
@@ -136,7 +158,7 @@ func (r *putRecord) describe(s *Service, call *Call) {
 }
 
 func (r *putRecords) describe(s *Service, call *Call) {
-	call.Stream, call.RecordsIn = r.ref.name(), len(r.entries)
+	call.Stream, call.RecordsIn = r.ref.name(), r.count()
 	if r.bad = r.check(); r.bad != nil {
 		return
 	}
@@ -161,7 +183,7 @@ func (r *putRecords) anyEntry(m Match) bool {
 }
 
 func (r *putRecords) check() *apiError {
-	if n := len(r.entries); n < 1 || n > maxPutRecords {
+	if n := r.count(); n < 1 || n > maxPutRecords {
 		return validation("Value of length %d at 'records' failed to satisfy constraint: "+
 			"Member must have length between 1 and %d", n, maxPutRecords)
 	}
@@ -280,8 +302,8 @@ func partialMessage(code string, st *stream, sh *shard) string {
 }
 
 func (a *putRecordsAnswer) parts(c *codec) ([][]byte, error) {
-	if c.binary {
-		return a.cbor(c)
+	if c.form == formCBOR {
+		return a.cbor(), nil
 	}
 	b := make([]byte, 0, 64+len(a.results)*128)
 	b = append(b, `{"FailedRecordCount":`...)

@@ -2,10 +2,6 @@ package kinesistest
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/json"
-	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -18,8 +14,8 @@ const (
 // putEntry is one record of a request. Its slices may lie in the request's body, so it does not
 // outlive the request.
 type putEntry struct {
-	key          []byte // UTF-8
-	keyJSON      []byte // the source of the key as a JSON string, without quotes
+	key          []byte
+	keyJSON      []byte // the source of the key as a JSON string, without quotes, or nil
 	explicitHash []byte // decimal; nil = none
 	b64          []byte // the data as canonical base64, or
 	raw          []byte // the data itself
@@ -32,17 +28,12 @@ type putEntry struct {
 // size is what the quotas count.
 func (p *putEntry) size() int { return len(p.key) + p.dataLen }
 
-// newPutEntry makes an entry of data that did not arrive as JSON.
-func newPutEntry(key, explicitHash string, data []byte) putEntry {
-	p := putEntry{key: []byte(key), raw: data, dataLen: len(data)}
-	if explicitHash != "" {
-		p.explicitHash = []byte(explicitHash)
+// form is the one that costs the least to store it in.
+func (p *putEntry) form() form {
+	if p.b64 != nil {
+		return formJSON
 	}
-	quoted, err := json.Marshal(strings.ToValidUTF8(key, "\uFFFD"))
-	if err == nil { // a string always encodes
-		p.keyJSON = quoted[1 : len(quoted)-1]
-	}
-	return p
+	return formCBOR
 }
 
 // setKey takes the key from the source of a JSON string.
@@ -56,9 +47,6 @@ func (p *putEntry) setKey(source []byte) error {
 	return err
 }
 
-// scratch holds decoded data for as long as it takes to find that it decodes.
-var scratch = sync.Pool{New: func() any { return new([]byte) }}
-
 // setData takes the data from the source of a JSON string. The text is kept as it came: it is
 // stored, and sent, as base64.
 func (p *putEntry) setData(source []byte) error {
@@ -69,13 +57,8 @@ func (p *putEntry) setData(source []byte) error {
 			return err
 		}
 	}
-	buf, _ := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
-	if n := base64.StdEncoding.DecodedLen(len(text)); cap(*buf) < n {
-		*buf = make([]byte, n)
-	}
-	n, err := base64.StdEncoding.Strict().Decode((*buf)[:cap(*buf)], text)
-	if err != nil || base64.StdEncoding.EncodedLen(n) != len(text) {
+	n, ok := checkBase64(text)
+	if !ok {
 		return errJSON
 	}
 	p.b64, p.dataLen = text, n

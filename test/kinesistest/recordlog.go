@@ -1,45 +1,47 @@
 package kinesistest
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"sort"
-	"strconv"
 	"time"
 )
 
-// A record is kept as the JSON object GetRecords sends, followed by a comma:
-//
-//	{"SequenceNumber":"…","ApproximateArrivalTimestamp":1.234,"PartitionKey":"…","Data":"…"},
-//
-// Records lie one behind the other in segments that never move, so a page is a few slices of them.
 const (
-	recordHead    = `{"SequenceNumber":"`
-	recordArrival = `","ApproximateArrivalTimestamp":`
-	recordKey     = `,"PartitionKey":"`
-	recordData    = `","Data":"`
-	recordTail    = `"},`
-
 	minSegment = 4 << 10
 	maxSegment = 1 << 20
 )
 
-// segment is a piece of memory records are appended to. buf never grows beyond its capacity, so a
-// slice of what was written stays valid without a lock.
-type segment struct{ buf []byte }
-
-// entry locates one record.
-type entry struct {
-	seg     *segment
-	off, n  uint32 // the JSON with its comma
-	size    uint32 // data and key, as the quotas count
-	arrival int64  // ms
+// segment is a piece of memory records are appended to, one behind the other, so that a page is a few
+// slices of segments. It has them in one form, nil in the other, or in both. A buffer never grows
+// beyond its capacity, so a slice of what was written stays valid without a lock.
+//
+// Records are written in the form of who put first and are turned once into that of who reads. Only
+// if they are then read in the first form again, both are kept.
+type segment struct {
+	bufs   [forms][]byte
+	turned bool
 }
 
-func (e *entry) json() []byte { return e.seg.buf[e.off : e.off+e.n : e.off+e.n] }
+// form is one that the segment has.
+func (s *segment) form() form {
+	if s.bufs[formJSON] != nil {
+		return formJSON
+	}
+	return formCBOR
+}
+
+// entry locates one record. It ends where the next one of its segment begins.
+type entry struct {
+	seg     *segment
+	off     [forms]uint32 // where it begins, in the forms the segment has
+	size    uint32        // data and key, as the quotas count
+	arrival int64         // ms
+}
 
 // sequence returns the decimal sequence number.
-func (e *entry) sequence() []byte { return e.json()[len(recordHead):][:sequenceDigits] }
+func (e *entry) sequence() []byte {
+	f := e.seg.form()
+	return e.seg.bufs[f][int(e.off[f])+len(heads[f]):][:sequenceDigits]
+}
 
 // recordLog holds the records of a shard. The first record ever put has ordinal 0; ordinals of
 // dropped records are not used again.
@@ -48,6 +50,7 @@ type recordLog struct {
 	first   uint64
 	open    *segment
 	grow    int
+	keeps   [forms]bool // the forms of the next segment
 }
 
 // next is the ordinal the next record gets.
@@ -55,45 +58,103 @@ func (l *recordLog) next() uint64 { return l.first + uint64(len(l.entries)) }
 
 func (l *recordLog) at(ordinal uint64) *entry { return &l.entries[ordinal-l.first] }
 
-// append stores a record; seq is filled in as its sequence number.
-func (l *recordLog) append(seq *[sequenceDigits]byte, arrival int64, p *putEntry) {
-	dataLen := len(p.b64)
-	if p.b64 == nil {
-		dataLen = base64.StdEncoding.EncodedLen(len(p.raw))
+// end is where the i-th entry ends.
+func (l *recordLog) end(i int, f form) uint32 {
+	seg := l.entries[i].seg
+	if i+1 < len(l.entries) && l.entries[i+1].seg == seg {
+		return l.entries[i+1].off[f]
 	}
-	need := len(recordHead) + sequenceDigits + len(recordArrival) + 24 + len(recordKey) + len(p.keyJSON) +
-		len(recordData) + dataLen + len(recordTail)
-	seg := l.room(need)
-	off := len(seg.buf)
-	b := append(seg.buf, recordHead...)
-	b = append(b, seq[:]...)
-	b = append(b, recordArrival...)
-	b = appendSeconds(b, arrival)
-	b = append(b, recordKey...)
-	b = append(b, p.keyJSON...)
-	b = append(b, recordData...)
-	if p.b64 != nil {
-		b = append(b, p.b64...)
-	} else {
-		b = base64.StdEncoding.AppendEncode(b, p.raw)
-	}
-	b = append(b, recordTail...)
-	seg.buf = b
-	l.entries = append(l.entries, entry{
-		seg: seg, off: uint32(off), n: uint32(len(b) - off), //nolint:gosec // a segment is far below 4 GiB
-		size: uint32(p.size()), arrival: arrival, //nolint:gosec // at most 10 MiB
-	})
+	return uint32(len(seg.bufs[f])) //nolint:gosec // a segment is far below 4 GiB
 }
 
-// room returns a segment with n bytes free. Segments double, so that a stream of many small shards
+// stored returns what the i-th entry was made of.
+func (l *recordLog) stored(i int) putEntry {
+	e := &l.entries[i]
+	f := e.seg.form()
+	return f.stored(e.seg.bufs[f][e.off[f]:l.end(i, f)])
+}
+
+// append stores a record; seq is its sequence number.
+func (l *recordLog) append(seq *[sequenceDigits]byte, arrival int64, p *putEntry) {
+	seg := l.room(p)
+	e := entry{seg: seg, size: uint32(p.size()), arrival: arrival} //nolint:gosec // at most 10 MiB
+	for f := range forms {
+		if seg.bufs[f] != nil {
+			e.off[f] = uint32(len(seg.bufs[f])) //nolint:gosec // a segment is far below 4 GiB
+			seg.bufs[f] = f.append(seg.bufs[f], seq[:], arrival, p)
+		}
+	}
+	l.entries = append(l.entries, e)
+}
+
+// room returns a segment with room for a record. Segments double, so that a stream of many small shards
 // stays small; a record larger than a segment gets its own.
-func (l *recordLog) room(n int) *segment {
-	if l.open != nil && cap(l.open.buf)-len(l.open.buf) >= n {
+func (l *recordLog) room(p *putEntry) *segment {
+	if l.open != nil && l.open.fits(p) {
 		return l.open
 	}
+	if l.keeps == [forms]bool{} {
+		l.keeps[p.form()] = true
+	}
 	l.grow = min(max(2*l.grow, minSegment), maxSegment)
-	l.open = &segment{buf: make([]byte, 0, max(l.grow, n))}
+	l.open = &segment{}
+	for f := range forms {
+		if l.keeps[f] {
+			l.open.bufs[f] = make([]byte, 0, max(l.grow, f.room(p)))
+		}
+	}
 	return l.open
+}
+
+func (s *segment) fits(p *putEntry) bool {
+	for f := range forms {
+		if b := s.bufs[f]; b != nil && cap(b)-len(b) < f.room(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// turn gives the segment of the i-th entry another form.
+func (l *recordLog) turn(i int, to form) {
+	seg := l.entries[i].seg
+	from, until := i, i+1
+	for from > 0 && l.entries[from-1].seg == seg {
+		from--
+	}
+	for until < len(l.entries) && l.entries[until].seg == seg {
+		until++
+	}
+	b := make([]byte, 0, l.sizeTurned(from, until, to))
+	for j := from; j < until; j++ {
+		p, e := l.stored(j), &l.entries[j]
+		off := len(b)
+		b = to.append(b, e.sequence(), e.arrival, &p)
+		e.off[to] = uint32(off) //nolint:gosec // a segment is far below 4 GiB
+	}
+	seg.bufs[to] = b
+	if !seg.turned {
+		seg.turned = true
+		seg.bufs[to.other()] = nil
+	}
+	if seg == l.open {
+		for f := range forms {
+			l.keeps[f] = seg.bufs[f] != nil
+		}
+	}
+}
+
+// sizeTurned is how large to make the buffer of a segment's other form. The open one stays fit for more.
+func (l *recordLog) sizeTurned(from, until int, to form) int {
+	seg, n := l.entries[from].seg, 0
+	for i := from; i < until; i++ {
+		p := l.stored(i)
+		n += to.room(&p)
+	}
+	if seg == l.open {
+		n = max(n, cap(seg.bufs[to.other()]))
+	}
+	return n
 }
 
 // drop forgets the oldest n records.
@@ -115,79 +176,66 @@ func (l *recordLog) since(ms int64) uint64 {
 
 // page is a run of records, as slices of the segments they lie in.
 type page struct {
-	chunks [][]byte // each record with its comma, the last one too
+	chunks [][]byte // in JSON each record has its comma, the last one too
 	count  int
 	size   int    // data and keys
 	next   uint64 // ordinal after the last record
 }
 
-// read collects records from ordinal pos on, at least one if there is one.
-func (l *recordLog) read(pos uint64, limit, maxSize int) page {
-	pos = max(pos, l.first)
-	p := page{next: pos}
+// query says which records to read.
+type query struct {
+	form     form
+	from     uint64 // ordinal
+	limit    int
+	maxBytes int // of data and keys
+}
+
+// read collects records, at least one if there is one. Unless it may turn the segments that lack the
+// form, for which the log must be locked for writing, it stops at the first of them and reports false.
+func (l *recordLog) read(q query, turn bool) (p page, ok bool) {
+	pos := max(q.from, l.first)
+	p = page{next: pos}
 	if pos >= l.next() {
-		return p
+		return p, true
 	}
+	first := int(pos - l.first) //nolint:gosec // below len(entries)
 	var seg *segment
-	var from, to uint32
-	for i := pos - l.first; i < uint64(len(l.entries)) && p.count < limit; i++ {
+	var from uint32
+	for i := first; i < len(l.entries) && p.count < q.limit; i++ {
 		e := &l.entries[i]
-		if p.count > 0 && p.size+int(e.size) > maxSize {
+		if p.count > 0 && p.size+int(e.size) > q.maxBytes {
 			break
 		}
 		if e.seg != seg {
 			if seg != nil {
-				p.chunks = append(p.chunks, seg.buf[from:to:to])
+				p.cut(seg, q.form, from, l.end(i-1, q.form))
 			}
-			seg, from = e.seg, e.off
+			if e.seg.bufs[q.form] == nil {
+				if !turn {
+					return page{}, false
+				}
+				l.turn(i, q.form)
+			}
+			seg, from = e.seg, e.off[q.form]
 		}
-		to = e.off + e.n
 		p.count++
 		p.size += int(e.size)
 	}
-	p.chunks = append(p.chunks, seg.buf[from:to:to])
+	p.cut(seg, q.form, from, l.end(first+p.count-1, q.form))
 	p.next = pos + uint64(p.count) //nolint:gosec // not negative
-	return p
+	return p, true
 }
 
-// trimComma removes the comma behind the last record.
+func (p *page) cut(seg *segment, f form, from, to uint32) {
+	p.chunks = append(p.chunks, seg.bufs[f][from:to:to])
+}
+
+// trimComma removes the comma behind the last record, for JSON.
 func (p *page) trimComma() {
 	if n := len(p.chunks); n > 0 {
 		last := p.chunks[n-1]
 		p.chunks[n-1] = last[:len(last)-1]
 	}
-}
-
-// appendSeconds writes ms as seconds with three decimals, the form of timestamps in JSON 1.1.
-func appendSeconds(b []byte, ms int64) []byte {
-	b = strconv.AppendInt(b, ms/1000, 10)
-	frac := ms % 1000
-	return append(b, '.', byte('0'+frac/100), byte('0'+frac/10%10), byte('0'+frac%10))
-}
-
-// storedRecord is the decoded form of a record, for CBOR and for [Service.Records].
-type storedRecord struct {
-	SequenceNumber              string
-	ApproximateArrivalTimestamp epoch
-	PartitionKey                string
-	Data                        []byte
-}
-
-// decode parses the records of a page; a slow path, for which a second copy of the data is fine.
-func (p *page) decode() ([]storedRecord, error) {
-	text := make([]byte, 0, p.size*3/2)
-	text = append(text, '[')
-	for _, chunk := range p.chunks {
-		text = append(text, chunk...)
-	}
-	if p.count > 0 && text[len(text)-1] == ',' {
-		text = text[:len(text)-1]
-	}
-	records := make([]storedRecord, 0, p.count)
-	if err := json.Unmarshal(append(text, ']'), &records); err != nil {
-		return nil, err
-	}
-	return records, nil
 }
 
 func millisTime(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
+	"time"
 )
 
 // header sets what every answer carries.
@@ -11,8 +13,38 @@ func (x *exchange) header() http.Header {
 	h := x.w.Header()
 	h["Content-Type"] = []string{x.codec.contentType}
 	h["X-Amzn-Requestid"] = []string{x.id}
-	h["Date"] = []string{x.now.UTC().Format(http.TimeFormat)}
+	h["Date"] = []string{x.svc.dates.text(x.now)}
 	return h
+}
+
+// dateCache remembers the text of the latest second.
+type dateCache struct{ latest atomic.Pointer[dateText] }
+
+type dateText struct {
+	second int64
+	text   string
+}
+
+func (c *dateCache) text(now time.Time) string {
+	second := now.Unix()
+	if d := c.latest.Load(); d != nil && d.second == second {
+		return d.text
+	}
+	d := &dateText{second, now.UTC().Format(http.TimeFormat)}
+	c.latest.Store(d)
+	return d.text
+}
+
+const requestIDDigits = 12
+
+// requestID makes a UUID of a number.
+func requestID(n uint64) string {
+	id := []byte("00000000-0000-4000-8000-000000000000")
+	for i := range requestIDDigits {
+		id[len(id)-1-i] = "0123456789abcdef"[n&15]
+		n >>= 4
+	}
+	return string(id)
 }
 
 // write sends an answer that consists of parts, without joining them.

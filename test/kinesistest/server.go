@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -102,23 +103,24 @@ func (s *Server) Close() error {
 // tracker waits for handlers. A WaitGroup would not do: a connection may begin a call while Close
 // already waits.
 type tracker struct {
+	n    atomic.Int64
 	mu   sync.Mutex
 	idle *sync.Cond
-	n    int
 }
 
-func (t *tracker) add(n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.n += n; t.n == 0 {
-		t.idle.Broadcast()
+func (t *tracker) add(n int64) {
+	if t.n.Add(n) != 0 {
+		return
 	}
+	t.mu.Lock() // who waits has either seen the 0 or sleeps by now
+	defer t.mu.Unlock()
+	t.idle.Broadcast()
 }
 
 func (t *tracker) wait() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for t.n > 0 {
+	for t.n.Load() > 0 {
 		t.idle.Wait()
 	}
 }

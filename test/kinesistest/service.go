@@ -18,6 +18,7 @@ type Service struct {
 	faults faultTable
 	calls  callLog
 	rates  rateLimiter
+	dates  dateCache
 
 	requests  atomic.Uint64
 	closing   chan struct{}
@@ -36,7 +37,7 @@ func New(opts ...Option) *Service {
 		cfg:     cfg,
 		clock:   newClock(cfg.now),
 		seed:    maphash.MakeSeed(),
-		calls:   callLog{limit: cfg.callLog, counts: map[string]int{}},
+		calls:   callLog{limit: cfg.callLog, counts: newCallCounts()},
 		rates:   rateLimiter{meters: map[string]*meter{}},
 		closing: make(chan struct{}),
 		streams: map[string]*stream{},

@@ -213,6 +213,12 @@ func (st *stream) shardAt(index uint32) (*shard, *apiError) {
 	return st.shards[i], nil
 }
 
+// shardsAfter returns the shards whose ids come after id; the ids sort as the indexes do. The caller
+// holds st.mu.
+func (st *stream) shardsAfter(id string) []*shard {
+	return st.shards[sort.Search(len(st.shards), func(i int) bool { return st.shards[i].id > id }):]
+}
+
 func validShardID(id string) bool { return validStreamName(id) }
 
 func (st *stream) noShard(id string) *apiError {

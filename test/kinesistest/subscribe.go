@@ -175,12 +175,10 @@ func (sub *subscription) look(x *exchange, due bool) (*pageAnswer, *apiError) {
 	horizon := st.horizon(now)
 	st.mu.RUnlock()
 	sh.trim(horizon)
-	event := &pageAnswer{}
-	ended := false
-	sh.mu.RLock()
-	event.page, event.behind, ended = sh.pageUpTo(sub.next, maxGetRecords, maxEventBytes, now)
-	sh.mu.RUnlock()
-	if event.count == 0 && !ended && !due {
+	q := query{form: x.codec.form, from: sub.next, limit: maxGetRecords, maxBytes: maxEventBytes}
+	v := sh.look(q, now)
+	event := &pageAnswer{page: v.page, behind: v.behind}
+	if event.count == 0 && !v.ended && !due {
 		return nil, nil
 	}
 	if x.svc.cfg.limits && event.count > 0 {
@@ -190,8 +188,7 @@ func (sub *subscription) look(x *exchange, due bool) (*pageAnswer, *apiError) {
 		}
 		sub.meter.bytes += event.size
 	}
-	event.trimComma()
-	if ended {
+	if v.ended {
 		st.mu.RLock()
 		event.children = childrenOf(sh)
 		st.mu.RUnlock()
@@ -251,9 +248,10 @@ func (x *exchange) send(parts [][]byte) bool {
 
 // eventParts renders the payload of an event; the iterator is its continuation sequence number.
 func (a *pageAnswer) eventParts(c *codec) ([][]byte, error) {
-	if c.binary {
-		return a.eventCBOR(c)
+	if c.form == formCBOR {
+		return a.cbor("ContinuationSequenceNumber")
 	}
+	a.trimComma()
 	head := append(make([]byte, 0, 256), `{"MillisBehindLatest":`...)
 	head = strconv.AppendInt(head, a.behind, 10)
 	if a.iterator != nil {

@@ -1,0 +1,7 @@
+//go:build !amd64 || purego
+
+package kinesistest
+
+import "encoding/base64"
+
+var encoding64 = base64.StdEncoding
