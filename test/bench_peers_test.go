@@ -34,23 +34,34 @@ const (
 	peerTimeout = 2 * time.Minute
 )
 
-// peers are the other consumers; their programs, and ours, are in the folder of that name.
-var peers = []string{"harlow", "vmware"}
+// contestant is a program of the folder peers, with its settings.
+type contestant struct {
+	name, program string
+	args          []string
+}
 
 // BenchmarkPeers runs this library and other Go consumers in turn, each in a process of its own, over the same stream of the embedded service in another
 // one: 8 shards × 25,000 records of 512 bytes, checkpoints in memory, from before the consumer is started to its last record. The service
 // has no limits.
 func BenchmarkPeers(b *testing.B) {
 	if testing.Short() {
-		b.Skip("it takes a minute")
+		b.Skip("it takes minutes")
 	}
 	programs := buildPeers(b)
 	url := servePeers(b)
 	fillForPeers(b, url)
-	// Everyone with the fastest settings that its API has.
-	b.Run("Fastest", func(b *testing.B) { benchPeers(b, programs, url) })
-	// Everyone as it comes, which is paced in different ways.
-	b.Run("Defaults", func(b *testing.B) { benchPeers(b, programs, url, "-defaults") })
+	b.Run("Fastest", func(b *testing.B) {
+		benchPeers(b, programs, url, []contestant{{"ours", "ours", nil}, {"harlow", "harlow", nil}, {"vmware", "vmware", nil}})
+	})
+	b.Run("Defaults", func(b *testing.B) {
+		defaults := []string{"-defaults"}
+		benchPeers(b, programs, url, []contestant{
+			{"ours", "ours", defaults},
+			{"ours-wide", "ours", []string{"-defaults", "-window", "10000", "-batch", "500"}},
+			{"harlow", "harlow", defaults},
+			{"vmware", "vmware", defaults},
+		})
+	})
 }
 
 // peerRun is what a program prints.
@@ -62,62 +73,54 @@ type peerRun struct {
 	RecordsPerSecond float64 `json:"records_per_second"`
 }
 
-// benchPeers reports each one's rate and processor time, and the ratios of ours to theirs: medians of rounds in which everyone runs once.
-func benchPeers(b *testing.B, programs, url string, more ...string) {
-	var ours []peerRun
-	theirs := make(map[string][]peerRun)
+// benchPeers reports each one's rate and processor time, and the ratios of the first one's to the others': medians of rounds in which everyone runs once.
+func benchPeers(b *testing.B, programs, url string, all []contestant) {
+	b.Helper()
+	runs := make([][]peerRun, len(all))
 	for range b.N {
 		for range peerRounds {
-			ours = append(ours, runPeer(b, programs, "ours", url, more...))
-			for _, peer := range peers {
-				theirs[peer] = append(theirs[peer], runPeer(b, programs, peer, url, more...))
+			for i, c := range all {
+				runs[i] = append(runs[i], runPeer(b, programs, url, c))
 			}
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	reportPeer(b, "ours", ours)
-	for _, peer := range peers {
-		reportPeer(b, peer, theirs[peer])
-		var rates, cpu []float64
-		for i, their := range theirs[peer] {
-			rates = append(rates, ours[i].RecordsPerSecond/their.RecordsPerSecond)
-			cpu = append(cpu, ours[i].CPUSeconds/their.CPUSeconds)
+	for i, c := range all {
+		var rates, cpu, xRates, xCPU []float64
+		for round, run := range runs[i] {
+			first := runs[0][round]
+			rates, cpu = append(rates, run.RecordsPerSecond), append(cpu, 1e6*run.CPUSeconds/float64(run.Records))
+			xRates, xCPU = append(xRates, first.RecordsPerSecond/run.RecordsPerSecond), append(xCPU, first.CPUSeconds/run.CPUSeconds)
 		}
-		b.ReportMetric(median(rates), "x-"+peer)
-		b.ReportMetric(median(cpu), "x-"+peer+"-cpu")
+		b.ReportMetric(median(rates), c.name+"-records/s")
+		b.ReportMetric(median(cpu), c.name+"-µs-cpu/record")
+		if i > 0 {
+			b.ReportMetric(median(xRates), "x-"+c.name)
+			b.ReportMetric(median(xCPU), "x-"+c.name+"-cpu")
+		}
 	}
-}
-
-func reportPeer(b *testing.B, name string, runs []peerRun) {
-	b.Helper()
-	var rates, cpu []float64
-	for _, run := range runs {
-		rates = append(rates, run.RecordsPerSecond)
-		cpu = append(cpu, 1e6*run.CPUSeconds/float64(run.Records))
-	}
-	b.ReportMetric(median(rates), name+"-records/s")
-	b.ReportMetric(median(cpu), name+"-cpu-µs/record")
 }
 
 // runPeer runs a program once. One that loses, repeats or damages records fails the benchmark.
-func runPeer(b *testing.B, programs, name, url string, more ...string) peerRun {
+func runPeer(b *testing.B, programs, url string, c contestant) peerRun {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), peerTimeout)
 	defer cancel()
 	args := append([]string{
 		"-endpoint", url, "-stream", peerStream, "-records", strconv.Itoa(peerRecords), "-size", strconv.Itoa(benchSize),
-	}, more...)
-	cmd := exec.CommandContext(ctx, filepath.Join(programs, name), args...)                                //nolint:gosec // built by this benchmark
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") }) // nobody's settings but the program's
+	}, c.args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, c.program), args...)
+	// Nobody's settings but the program's.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	require.NoError(b, err, "%s: %s", name, &stderr)
+	require.NoError(b, err, "%s: %s", c.name, &stderr)
 	var run peerRun
-	require.NoError(b, json.Unmarshal(out, &run), "%s: %s", name, out)
-	require.Equal(b, peerRecords, run.Distinct, "%s lost records", name)
-	require.Equal(b, peerRecords, run.Records, "%s repeated records, or gave them out of order", name)
-	require.Zero(b, run.Damaged, "%s damaged records", name)
+	require.NoError(b, json.Unmarshal(out, &run), "%s: %s", c.name, out)
+	require.Equal(b, peerRecords, run.Distinct, "%s lost records", c.name)
+	require.Equal(b, peerRecords, run.Records, "%s repeated records, or gave them out of order", c.name)
+	require.Zero(b, run.Damaged, "%s damaged records", c.name)
 	return run
 }
 
@@ -128,15 +131,15 @@ func buildPeers(b *testing.B) (folder string) {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join("peers", name))
 		require.NoError(b, err)
-		require.NoError(b, os.WriteFile(filepath.Join(folder, name), text, 0o600))
+		require.NoError(b, os.WriteFile(filepath.Join(folder, name), text, 0o600)) //nolint:gosec // a folder of the benchmark's
 	}
-	module := []string{"-C", "peers", "-mod=mod", "-modfile=" + filepath.Join(folder, "go.mod")}
-	list := append(append([]string{"list"}, module...), "-deps", "./...")
-	if out, err := exec.CommandContext(b.Context(), "go", list...).CombinedOutput(); err != nil { //nolint:gosec // go itself
-		b.Skipf("the modules of the other consumers can't be downloaded: %v\n%s", err, out)
+	download := exec.CommandContext(b.Context(), "go", "mod", "download", "-C", "peers", "-modfile="+filepath.Join(folder, "go.mod"))
+	if out, err := download.CombinedOutput(); err != nil {
+		b.Skipf("the other consumers can't be downloaded: %v\n%s", err, out)
 	}
-	build := append(append([]string{"build"}, module...), "-o", folder+string(filepath.Separator), "./ours", "./harlow", "./vmware")
-	out, err := exec.CommandContext(b.Context(), "go", build...).CombinedOutput() //nolint:gosec // go itself
+	build := exec.CommandContext(b.Context(), "go", "build", "-C", "peers", "-mod=mod", "-modfile="+filepath.Join(folder, "go.mod"),
+		"-o", folder+string(filepath.Separator), "./ours", "./harlow", "./vmware")
+	out, err := build.CombinedOutput()
 	require.NoError(b, err, "%s", out)
 	return folder
 }
@@ -148,10 +151,10 @@ func servePeers(b *testing.B) (url string) {
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
-	out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../cmd/protokinesis").CombinedOutput() //nolint:gosec // go itself
+	out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../cmd/protokinesis").CombinedOutput()
 	require.NoError(b, err, "%s", out)
-	//nolint:gosec // what was just built; without the benchmark's context, as that ends before the clean-up
-	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--end-with-stdin")
+	// Not by the benchmark's context: that ends before the clean-up does.
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), program, "serve", "--listen", "127.0.0.1:0", "--end-with-stdin")
 	cmd.Stderr = b.Output()
 	stdin, err := cmd.StdinPipe()
 	require.NoError(b, err)

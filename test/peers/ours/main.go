@@ -14,17 +14,26 @@ import (
 )
 
 func main() {
-	batch := flag.Int("batch", 500, "records in a message")
-	window := flag.Int("window", 1000, "records of a shard in flight")
+	// A wider window than the default makes pages larger, which is of no use unless reads are paced.
+	window := flag.Int("window", 0, "records of a shard in flight; 0: as it comes")
+	batch := flag.Int("batch", 0, "records in a message; 0: the best, with -defaults a message per record")
 	flags := tally.Parse()
+	if *batch == 0 && !flags.Defaults {
+		*batch = 500
+	}
 
 	connection := []protokinesis.Option{
 		protokinesis.WithEndpoint(flags.Endpoint), protokinesis.WithRegion(flags.Region), protokinesis.WithTestCredentials(),
 	}
 	options := []protokinesis.StreamOption{protokinesis.StartAt(protokinesis.TrimHorizon())}
-	if !flags.Defaults { // which are a message per record, and five reads per second and shard
+	if !flags.Defaults { // the default is five reads per second and shard, as the service allows
 		connection = append(connection, protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}))
-		options = append(options, protokinesis.Batches(*batch), protokinesis.Window(*window))
+	}
+	if *batch > 0 {
+		options = append(options, protokinesis.Batches(*batch))
+	}
+	if *window > 0 {
+		options = append(options, protokinesis.Window(*window))
 	}
 	system := actor.NewActorSystem()
 	counts := tally.New(flags)
