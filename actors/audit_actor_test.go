@@ -86,9 +86,9 @@ func TestAHoleThatStaysIsToldOnce(t *testing.T) {
 		w.connect()
 		fault := w.service.Fault("ListShards", kinesistest.Match{}, 1000, listingWithout(w, shardName(1)))
 		w.subscribe()
-		time.Sleep(2500 * time.Millisecond)
+		time.Sleep(2400 * time.Millisecond) // three pauses of 810 ms or more
 		require.Empty(w.t, subscriptionErrors(w), "not before it was listed three times more")
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(600 * time.Millisecond)
 		require.Equal(w.t, 4, w.service.CallCount("ListShards"))
 		errs := subscriptionErrors(w)
 		require.Len(w.t, errs, 1)

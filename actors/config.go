@@ -86,6 +86,10 @@ type Timings struct {
 	ListEvery time.Duration
 	// PollInterval is the pause between reads of a shard that is read to its tip. Default 1 s.
 	PollInterval time.Duration
+	// IdlePollInterval is the longest pause between reads of a shard at its tip to which no records come. The pause grows from PollInterval by a
+	// 24th of the time without records, so 5 s are reached after two minutes; the next record ends it. At most 1 min, as iterators expire.
+	// Default 0: the pause does not grow.
+	IdlePollInterval time.Duration
 	// CheckpointInterval is how long a moved watermark may stay unsaved. Default 1 s.
 	CheckpointInterval time.Duration
 	// GatherTime is how long a node that finds a stream read by nobody waits before it takes shards, in a lease store that other nodes may
@@ -205,6 +209,7 @@ func (cfg *Config) validate() *Error {
 		{"RenewEvery", t.RenewEvery},
 		{"ListEvery", t.ListEvery},
 		{"PollInterval", t.PollInterval},
+		{"IdlePollInterval", t.IdlePollInterval},
 		{"CheckpointInterval", t.CheckpointInterval},
 		{"HandoverTimeout", t.HandoverTimeout},
 		{"CallTimeout", t.CallTimeout},
@@ -221,6 +226,9 @@ func (cfg *Config) validate() *Error {
 	}
 	if cfg.SDKProtocol && cfg.WireFormat != JSON {
 		return invalid("", "WireFormat", "the SDK's own protocol is JSON")
+	}
+	if t.IdlePollInterval > idlePollMost {
+		return invalid("", "IdlePollInterval", "%v is too long: at most %v, as iterators expire", t.IdlePollInterval, idlePollMost)
 	}
 	if t.RenewEvery >= t.LeaseTTL {
 		return invalid("", "RenewEvery", "%v is not shorter than LeaseTTL (%v): every lease would expire between renewals",

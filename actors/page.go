@@ -23,9 +23,15 @@ type unpacker struct {
 	policy        messages.StrayRecords
 
 	queue []types.Record
-	bytes int   // of the queue
-	done  place // everything up to here is unpacked
+	pages []part // of the queue
+	done  place  // everything up to here is unpacked
 	stray strays
+}
+
+// part is what is in the queue of one page.
+type part struct {
+	page    *arena
+	records int
 }
 
 // strays are user records whose hash key lies outside the shard.
@@ -74,8 +80,12 @@ func (p place) wanted(sequence string) uint64 {
 }
 
 // add takes a page in.
-func (u *unpacker) add(records []types.Record) {
-	u.bytes += pageBytes(records)
+func (u *unpacker) add(records []types.Record, page *arena) {
+	if len(records) == 0 {
+		return
+	}
+	page.hold()
+	u.pages = append(u.pages, part{page, len(records)})
 	if len(u.queue) == 0 {
 		u.queue = records
 		return
@@ -86,12 +96,13 @@ func (u *unpacker) add(records []types.Record) {
 // waiting reports whether there are records that are not unpacked.
 func (u *unpacker) waiting() bool { return len(u.queue) > 0 }
 
-// more makes deliveries of the next records, about as many as there is room for: plain ones all the same, and of aggregated ones at least one.
-// They are one block of memory, ready to be sent; only later attempts are copied.
-func (u *unpacker) more(room int, firstID uint64) []messages.Delivery {
+// more makes deliveries of the next records of one page, about as many as there is room for: plain ones all the same, and of aggregated ones at least
+// one. They are one block of memory, ready to be sent; only later attempts are copied.
+func (u *unpacker) more(room int, firstID uint64) ([]messages.Delivery, *arena) {
 	if len(u.queue) == 0 || u.stray.stuck {
-		return nil
+		return nil, nil
 	}
+	page := u.pages[0].page
 	records, parts, total := u.portion(room)
 	b := block{u: u, id: firstID, deliveries: make([]messages.Delivery, 0, total)}
 	for i := range records {
@@ -99,26 +110,39 @@ func (u *unpacker) more(room int, firstID uint64) []messages.Delivery {
 		if from := u.done.wanted(aws.ToString(rec.SequenceNumber)); from != wholeRecord {
 			b.unpack(rec, parts[i], from)
 			if u.stray.stuck {
-				u.bytes -= pageBytes(u.queue[:i])
-				u.queue = u.queue[i:]
-				return b.deliveries
+				u.drop(i)
+				return b.deliveries, page
 			}
 			u.done = place{sequence: aws.ToString(rec.SequenceNumber), next: wholeRecord}
 		}
 	}
-	u.bytes -= pageBytes(records)
-	if u.queue = u.queue[len(records):]; len(u.queue) == 0 {
-		u.queue, u.done.sequence = nil, strings.Clone(u.done.sequence) // nothing is to keep the page
+	if len(records) == len(u.queue) {
+		u.done.sequence = strings.Clone(u.done.sequence) // nothing is to keep the page
 	}
-	return b.deliveries
+	u.drop(len(records))
+	return b.deliveries, page
 }
 
-// portion is what to unpack now: records, the user records of those that are aggregated, and how many there are at most.
+// drop takes the first n records off the queue, which are of one page.
+func (u *unpacker) drop(n int) {
+	u.queue = u.queue[n:]
+	first := &u.pages[0]
+	if first.records -= n; first.records == 0 {
+		first.page.release()
+		u.pages = u.pages[1:]
+	}
+	if len(u.queue) == 0 {
+		u.queue, u.pages = nil, nil // nothing is to keep the page
+	}
+}
+
+// portion is what to unpack now of the first page: records, the user records of those that are aggregated, and how many there are at most.
 func (u *unpacker) portion(room int) (records []types.Record, parts map[int]*kpl.Aggregate, total int) {
-	for i := range u.queue {
-		if data := u.queue[i].Data; kpl.MayBeAggregated(data) {
+	page := u.queue[:u.pages[0].records]
+	for i := range page {
+		if data := page[i].Data; kpl.MayBeAggregated(data) {
 			if total > 0 && total >= room {
-				return u.queue[:i], parts, total
+				return page[:i], parts, total
 			}
 			if aggregated, ok := kpl.Split(data); ok {
 				if parts == nil {
@@ -131,7 +155,7 @@ func (u *unpacker) portion(room int) (records []types.Record, parts map[int]*kpl
 		}
 		total++
 	}
-	return u.queue, parts, total
+	return page, parts, total
 }
 
 // block is the deliveries being made.

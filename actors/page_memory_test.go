@@ -11,13 +11,15 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/protokinesis/protokinesis/messages"
+	"github.com/protokinesis/protokinesis/test/probe"
 )
 
-// ownPages gives each page's texts a piece of memory of their own, as a decoder does, and counts those that are still in use.
+// ownPages gives each page's texts and data a piece of memory each, as a decoder does, and counts those that are still in use.
 type ownPages struct {
 	Kinesis
 	inUse *atomic.Int64
@@ -43,7 +45,13 @@ func (o ownPages) GetRecords(ctx context.Context, in *kinesis.GetRecordsInput, o
 		sequence, key := all[at[2*i][0]:at[2*i][1]], all[at[2*i+1][0]:at[2*i+1][1]]
 		out.Records[i].SequenceNumber, out.Records[i].PartitionKey = &sequence, &key
 	}
-	o.inUse.Add(1)
+	data := make([]byte, 0, 64<<10+arenaBytes(out.Records))
+	for i := range out.Records {
+		data = append(data, out.Records[i].Data...)
+		out.Records[i].Data = data[len(data)-len(out.Records[i].Data) : len(data) : len(data)]
+	}
+	o.inUse.Add(2)
+	runtime.AddCleanup(&data[:1][0], func(n *atomic.Int64) { n.Add(-1) }, o.inUse)
 	runtime.AddCleanup(unsafe.StringData(all), func(n *atomic.Int64) { n.Add(-1) }, o.inUse) //nolint:gosec // only its address is used
 	return out, nil
 }
@@ -74,6 +82,105 @@ func TestAnIdleShardKeepsNoPage(t *testing.T) {
 				require.Zero(w.t, inUse.Load(), "pages are kept")
 			}, func(c *Config) {
 				c.Clients = &Clients{Control: c.Clients.Control, Data: ownPages{c.Clients.Data, &inUse}}
+			})
+		})
+	}
+}
+
+// recordKeeper acks every record and keeps something of it.
+type recordKeeper struct{ keep func(*messages.Delivery) any }
+
+func (k *recordKeeper) spawn(w *world) (*actor.PID, func() int) {
+	var kept []any
+	pid := w.system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
+		if d, ok := c.Message().(*messages.Delivery); ok {
+			c.Respond(d.Ack())
+			kept = append(kept, k.keep(d))
+		}
+	}))
+	return pid, func() int { return len(kept) }
+}
+
+// Who keeps a record of each page for an hour keeps the pages, unless what is kept is a clone.
+func TestAClonedRecordKeepsNoPage(t *testing.T) {
+	const pages = 200 // of an hour: one in 18 seconds
+	for name, keep := range map[string]struct {
+		keep  func(*messages.Delivery) any
+		pages int64 // that stay, of each page its texts and its data counted for themselves
+	}{
+		"a clone":             {func(d *messages.Delivery) any { return d.Clone() }, 0},
+		"the record":          {func(d *messages.Delivery) any { return d }, 2 * pages},
+		"the data":            {func(d *messages.Delivery) any { return d.GetData() }, pages},
+		"the sequence number": {func(d *messages.Delivery) any { return d.GetSequenceNumber() }, pages},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var inUse atomic.Int64
+			inBubble(t, 1, func(w *world) {
+				k := recordKeeper{keep.keep}
+				pid, kept := k.spawn(w)
+				w.connect()
+				d := &messages.StreamDescriptor{Name: testStream}
+				horizon(d)
+				w.me.Request(w.broker, &messages.Subscribe{Stream: d, Subscriber: pid})
+				probe.Fish(w.me, func(*messages.Subscribed) bool { return true })
+				for i := range pages {
+					w.put("key", fmt.Sprint(i))
+					time.Sleep(18 * time.Second)
+				}
+				w.system.Root.Send(pid, "a mailbox keeps the last message")
+				synctest.Wait()
+				require.Equal(w.t, pages, kept(), "each in a page of its own")
+				for range 20 {
+					runtime.GC()
+					time.Sleep(time.Second)
+				}
+				require.Equal(w.t, keep.pages, inUse.Load(), "pages are kept")
+				require.Equal(w.t, pages, kept())
+			}, func(c *Config) {
+				c.Clients = &Clients{Control: c.Clients.Control, Data: ownPages{c.Clients.Data, &inUse}}
+			})
+		})
+	}
+}
+
+// A window's bound is one of memory: a record that is not settled counts for all of its page.
+func TestAWindowCountsWholePages(t *testing.T) {
+	const perPage, size = 50, 1000
+	for name, late := range map[string]func(i int) bool{
+		"one record of each page": func(i int) bool { return i%perPage == 0 },
+		"none":                    func(int) bool { return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, func(w *world) {
+				got, open := 0, 0
+				pid := w.system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
+					if d, ok := c.Message().(*messages.Delivery); ok {
+						if late(got) {
+							open++
+						} else {
+							c.Respond(d.Ack())
+						}
+						got++
+					}
+				}))
+				w.connect()
+				d := &messages.StreamDescriptor{Name: testStream, WindowRecords: new(int32(10_000)), WindowBytes: new(int64(4 * perPage * size))}
+				horizon(d)
+				w.me.Request(w.broker, &messages.Subscribe{Stream: d, Subscriber: pid})
+				probe.Fish(w.me, func(*messages.Subscribed) bool { return true })
+				for range 40 {
+					for range perPage {
+						w.put("key", strings.Repeat("x", size))
+					}
+					time.Sleep(3 * time.Second)
+				}
+				synctest.Wait()
+				if !late(0) {
+					require.Equal(w.t, 40*perPage, got)
+					return
+				}
+				require.GreaterOrEqual(w.t, open, 4, "the window is of four pages")
+				require.LessOrEqual(w.t, open, 5, "the pages that %d records keep are more than the window", open)
 			})
 		})
 	}

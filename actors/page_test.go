@@ -14,6 +14,14 @@ import (
 	"github.com/protokinesis/protokinesis/messages"
 )
 
+func someArena() *arena { return new(window).newArena(1) }
+
+// moreOf is more, for those who do not ask about the memory.
+func (u *unpacker) moreOf(room int, firstID uint64) []messages.Delivery {
+	deliveries, _ := u.more(room, firstID)
+	return deliveries
+}
+
 func recordsAt(sequences ...string) (records []types.Record) {
 	for _, s := range sequences {
 		records = append(records, types.Record{SequenceNumber: aws.String(s), PartitionKey: aws.String("k" + s), Data: []byte("d" + s)})
@@ -35,8 +43,8 @@ func TestPageBecomesDeliveries(t *testing.T) {
 		{SequenceNumber: aws.String("9"), PartitionKey: aws.String("k"), Data: []byte("plain"), ApproximateArrivalTimestamp: &arrival},
 		{SequenceNumber: aws.String("10"), PartitionKey: aws.String("k"), Data: wrapEnvelope(map[string]string{"a": "b"}, []byte("payload"))},
 		{SequenceNumber: aws.String("11")},
-	})
-	page := u.more(100, 41)
+	}, someArena())
+	page := u.moreOf(100, 41)
 	want := []*messages.Delivery{
 		{SequenceNumber: "9", PartitionKey: "k", Data: []byte("plain"), ArrivalUnixMillis: 1_700_000_000_123, DeliveryId: 41},
 		{SequenceNumber: "10", PartitionKey: "k", Data: []byte("payload"), Headers: map[string]string{"a": "b"}, DeliveryId: 42},
@@ -69,8 +77,8 @@ func TestPageDropsRepeatedRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := unpacker{done: place{sequence: c.after, next: wholeRecord}}
-			u.add(recordsAt(c.sequences...))
-			page := u.more(1, 100)
+			u.add(recordsAt(c.sequences...), someArena())
+			page := u.moreOf(1, 100)
 			require.False(t, u.waiting(), "plain records are not held back")
 			require.Equal(t, c.want, sequencesOf(page))
 			for i := range page {
@@ -98,13 +106,13 @@ func TestPageInAnyOrder(t *testing.T) {
 		if after > 0 {
 			u.done = place{sequence: strconv.FormatUint(after, 10), next: wholeRecord}
 		}
-		u.add(recordsAt(texts...))
-		page := u.more(1, 1)
+		u.add(recordsAt(texts...), someArena())
+		page := u.moreOf(1, 1)
 		require.Equal(t, want, sequencesOf(page))
 		w := newWindow(100, 1<<20, false)
 		for i := range page {
 			require.Equal(t, w.nextID(), page[i].GetDeliveryId())
-			w.add(&page[i])
+			w.add(&page[i], w.newArena(1))
 		}
 	})
 }

@@ -50,8 +50,10 @@ type fetcher struct {
 	reopened bool      // the iterator was given up since the last page
 	told     bool      // the subscriber knows of them
 	lag      int64
-	asked    bool      // lag is known
-	answered time.Time // the last page
+	asked    bool          // lag is known
+	answered time.Time     // the last page
+	stirred  time.Time     // the last page with records, or the first of all
+	pause    time.Duration // between reads at the tip, the last taken
 }
 
 // abandon gives up the call under way and the iterator.
@@ -62,13 +64,13 @@ func (f *fetcher) abandon() {
 	f.drop()
 	f.cancel, f.opening, f.calling, f.lastRead, f.failures = nil, false, false, "", 0
 	f.refusals, f.reopened = 0, false
-	f.next, f.since, f.refused = time.Time{}, time.Time{}, 0
+	f.next, f.since, f.stirred, f.refused = time.Time{}, time.Time{}, time.Time{}, 0
 }
 
 // behind is the lag in milliseconds as the service told it a moment ago; -1 when it is not known, or not any more: the shard may not be read
 // because its subscriber stands still, or because it can't be.
 func (f *fetcher) behind(pollInterval time.Duration) int64 {
-	if !f.asked || time.Since(f.answered) > max(lagKnown, 3*pollInterval) {
+	if !f.asked || time.Since(f.answered) > max(lagKnown, 3*max(pollInterval, f.pause)) {
 		return -1
 	}
 	return f.lag
@@ -253,11 +255,8 @@ func (r *reader) fetchMore() { r.fetchAfter(nil) }
 // fetchAfter does so while a page is about to be added to the window.
 func (r *reader) fetchAfter(page []types.Record) {
 	f := &r.fetch
-	adding, bytes := len(page), 0
-	for i := range page {
-		bytes += len(page[i].Data)
-	}
-	room := r.window.roomAfter(adding, bytes)
+	adding := len(page)
+	room := r.window.roomAfter(adding, arenaBytes(page))
 	if r.unpack.waiting() || f.calling || f.opening || f.iterator == "" || r.end.reached || r.drain.draining || room == 0 || r.state != stateReading {
 		return
 	}
@@ -328,8 +327,12 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	if f.iterator != "" || len(m.out.Records) > 0 || len(m.out.ChildShards) > 0 {
 		r.recovered() // an answer that says nothing is no success
 	}
+	if f.stirred.IsZero() || len(m.out.Records) > 0 {
+		f.stirred = f.answered
+	}
 	if f.iterator != "" && f.lag <= 0 && len(m.out.Records) < m.limit {
-		f.next = time.Now().Add(f.idle(r.how.pollInterval))
+		f.pause = f.idle(idlePause(f.answered.Sub(f.stirred), r.how.pollInterval, r.how.idlePollInterval))
+		f.next = f.answered.Add(f.pause)
 	}
 	if !r.unpack.waiting() && !slices.ContainsFunc(m.out.Records, aggregated) {
 		r.fetchAfter(m.out.Records) // the next page is on its way while this one is delivered
@@ -345,14 +348,14 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	r.fetchMore()
 }
 
-// idle is the pause after a shard was read to its tip: the poll interval, give or take a tenth, and any part of it the first time, so that
+// idle is the pause after a shard was read to its tip: the one that is due, give or take a tenth, and any part of it the first time, so that
 // shards that were opened together are not polled together for ever.
-func (f *fetcher) idle(pollInterval time.Duration) time.Duration {
+func (f *fetcher) idle(pause time.Duration) time.Duration {
 	if !f.spread {
 		f.spread = true
-		return time.Duration(rand.Float64() * float64(pollInterval)) //nolint:gosec // spreads load, guards nothing
+		return time.Duration(rand.Float64() * float64(pause)) //nolint:gosec // spreads load, guards nothing
 	}
-	return spread(pollInterval)
+	return spread(pause)
 }
 
 const (

@@ -7,6 +7,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
 )
 
+const (
+	// idlePollMost is the longest pause that may be asked for: an iterator lives for five minutes, and this leaves room for failures.
+	idlePollMost = time.Minute
+	// quietParts is how slowly the pause of a quiet shard grows: so many times as long as it, the shard has been quiet.
+	quietParts = 24
+)
+
+// idlePause is the pause between reads of a shard at its tip that has been quiet for so long: at first poll, at last most. So what comes late
+// for the pause comes by a 24th of the quiet time later than it would, at most.
+func idlePause(quiet, poll, most time.Duration) time.Duration {
+	return max(poll, min(quiet/quietParts, most))
+}
+
 // readQuota is what may be read of a shard in a second. A page may be larger; the seconds after it pay for that.
 const readQuota = 2 << 20
 

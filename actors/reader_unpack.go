@@ -25,7 +25,7 @@ func (r *reader) take(records []types.Record, continuation string) {
 	if f.lastRead == "" {
 		r.unpack.done = placeAt(f.position)
 	}
-	r.unpack.add(records)
+	r.unpack.add(records, r.window.newArena(arenaBytes(records)))
 	if n := len(records); n > 0 {
 		f.since = time.Time{}
 		last := aws.ToString(records[n-1].SequenceNumber)
@@ -42,15 +42,15 @@ func (r *reader) take(records []types.Record, continuation string) {
 func (r *reader) unpackMore(c actor.Context) {
 	for r.unpack.waiting() && !r.unpack.stray.stuck && (r.window.room() > 0 || r.window.empty()) {
 		before := r.unpack.stray.count
-		page := r.unpack.more(r.window.room(), r.window.nextID())
-		for i := range page {
-			r.window.add(&page[i])
+		more, page := r.unpack.more(r.window.room(), r.window.nextID())
+		for i := range more {
+			r.window.add(&more[i], page)
 		}
 		if r.unpack.stray.count != before {
 			r.onStrays(c, before)
 		}
 	}
-	r.share.holds(r.window.held + r.unpack.bytes)
+	r.share.holds(r.window.pinned)
 }
 
 // unpackAndDeliver delivers as much as it can: what goes out makes room for what waits to be unpacked, which may have other keys.

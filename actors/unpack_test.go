@@ -41,8 +41,8 @@ func TestAggregatedRecordsComeOneByOne(t *testing.T) {
 	u := unpacker{stream: "orders", shard: "shard", generation: 7}
 	two := users("x", 2)
 	two[1].Data = wrapEnvelope(map[string]string{"trace": "1"}, []byte("with headers"))
-	u.add([]types.Record{record("1", []byte("plain")), record("2", kpltest.Aggregate(t, two...)), record("3", []byte("after"))})
-	page := u.more(100, 41)
+	u.add([]types.Record{record("1", []byte("plain")), record("2", kpltest.Aggregate(t, two...)), record("3", []byte("after"))}, someArena())
+	page := u.moreOf(100, 41)
 	require.Equal(t, []string{"plain", "x:0", "with headers", "after"}, dataOf(page))
 	d := &page[2]
 	require.Equal(t, map[string]string{"trace": "1"}, d.GetHeaders())
@@ -61,8 +61,8 @@ func TestWhatOnlyLooksAggregatedIsPlain(t *testing.T) {
 	damaged[len(damaged)-1]++
 	for _, data := range [][]byte{damaged, []byte("\xF3\x89\x9A\xC2"), []byte("\xF3\x89\x9A\xC2 and some text that is long enough")} {
 		var u unpacker
-		u.add([]types.Record{record("1", data)})
-		page := u.more(1, 1)
+		u.add([]types.Record{record("1", data)}, someArena())
+		page := u.moreOf(1, 1)
 		require.Len(t, page, 1)
 		require.Equal(t, data, page[0].GetData())
 		require.Equal(t, "a", page[0].GetPartitionKey())
@@ -75,13 +75,13 @@ func TestAggregatedRecordsWaitForRoom(t *testing.T) {
 	u.add([]types.Record{
 		record("1", kpltest.Aggregate(t, users("a", 3)...)), record("2", kpltest.Aggregate(t, users("b", 3)...)),
 		record("3", []byte("plain")), record("4", kpltest.Aggregate(t, users("c", 3)...)),
-	})
-	require.Len(t, u.more(1, 1), 3, "an aggregated record is not cut in two")
-	require.Len(t, u.more(4, 4), 4, "and the plain ones behind it")
+	}, someArena())
+	require.Len(t, u.moreOf(1, 1), 3, "an aggregated record is not cut in two")
+	require.Len(t, u.moreOf(4, 4), 4, "and the plain ones behind it")
 	require.True(t, u.waiting())
-	require.Equal(t, []string{"c:0", "c:1", "c:2"}, dataOf(u.more(100, 8)))
+	require.Equal(t, []string{"c:0", "c:1", "c:2"}, dataOf(u.moreOf(100, 8)))
 	require.False(t, u.waiting())
-	require.Empty(t, u.more(100, 11))
+	require.Empty(t, u.moreOf(100, 11))
 }
 
 // C9: where a position within an aggregated record begins.
@@ -102,9 +102,9 @@ func TestPlaces(t *testing.T) {
 		leasestore.AtSequence("5", math.MaxUint64-1): "y",
 	} {
 		u := unpacker{done: placeAt(position)}
-		u.add([]types.Record{record("5", kpltest.Aggregate(t, users("x", 3)...)), record("6", []byte("y"))})
+		u.add([]types.Record{record("5", kpltest.Aggregate(t, users("x", 3)...)), record("6", []byte("y"))}, someArena())
 		got := ""
-		for i, data := range dataOf(u.more(100, 1)) {
+		for i, data := range dataOf(u.moreOf(100, 1)) {
 			if i > 0 {
 				got += " "
 			}
@@ -133,8 +133,8 @@ func TestStrayUserRecords(t *testing.T) {
 		{messages.StrayRecords_STRAY_RECORDS_ERROR, kpl.Range{}, []string{"x:0", "x:1", "x:2", "x:3", "y"}, 0, false},
 	} {
 		u := unpacker{policy: c.policy, keys: c.keys}
-		u.add([]types.Record{record("5", kpltest.Aggregate(t, mixed...)), record("6", []byte("y"))})
-		page := u.more(100, 1)
+		u.add([]types.Record{record("5", kpltest.Aggregate(t, mixed...)), record("6", []byte("y"))}, someArena())
+		page := u.moreOf(100, 1)
 		require.Equal(t, c.want, dataOf(page), c.policy.String())
 		require.Equal(t, c.stray, u.stray.count)
 		require.Equal(t, c.stuck, u.stray.stuck)
@@ -174,10 +174,10 @@ func TestUnpackedOnceAndInOrder(t *testing.T) {
 		var got []leasestore.Checkpoint
 		for len(records) > 0 || u.waiting() {
 			if n := rapid.IntRange(0, len(records)).Draw(rt, "page"); n > 0 {
-				u.add(records[:n:n])
+				u.add(records[:n:n], someArena())
 				records = records[n:]
 			}
-			page := u.more(rapid.IntRange(1, 7).Draw(rt, "room"), 1)
+			page := u.moreOf(rapid.IntRange(1, 7).Draw(rt, "room"), 1)
 			for i := range page {
 				got = append(got, leasestore.AtSequence(page[i].GetSequenceNumber(), page[i].GetSubSequenceNumber()))
 			}

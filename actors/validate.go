@@ -99,6 +99,7 @@ type reading struct {
 	consumer           string // the registered consumer, with enhanced fan-out
 	retryBackoff       time.Duration
 	pollInterval       time.Duration
+	idlePollInterval   time.Duration // of a quiet shard; no longer than pollInterval: the pause does not grow
 	checkpointInterval time.Duration
 	redeliverAfter     time.Duration // 0: never
 }
@@ -121,7 +122,7 @@ func checkDescriptor(d *messages.StreamDescriptor, t Timings) (reading, *Error) 
 		stream: ref, startAt: d.GetStartAt(), createShards: d.GetCreateIfMissing(), batchSize: int(d.GetBatchSize()),
 		windowRecords: defaultWindow, windowBytes: defaultWindowBytes, perKeyOrder: d.GetPerKeyOrder(),
 		maxAttempts: d.GetMaxAttempts(), deadLetter: d.GetDeadLetter(), retryBackoff: defaultRetryBackoff,
-		pollInterval: t.PollInterval, checkpointInterval: t.CheckpointInterval,
+		pollInterval: t.PollInterval, idlePollInterval: t.IdlePollInterval, checkpointInterval: t.CheckpointInterval,
 		strays: d.GetStrayRecords(), onRecreated: d.GetOnRecreated(),
 		relaxed: d.GetOrdering() == messages.Ordering_ORDERING_RELAXED,
 	}
@@ -186,6 +187,7 @@ func checkDurations(name string, d *messages.StreamDescriptor, r *reading) *Erro
 	}{
 		{"retry_backoff", d.GetRetryBackoff(), &r.retryBackoff},
 		{"poll_interval", d.GetPollInterval(), &r.pollInterval},
+		{"idle_poll_interval", d.GetIdlePollInterval(), &r.idlePollInterval},
 		{"checkpoint_interval", d.GetCheckpointInterval(), &r.checkpointInterval},
 		{"redeliver_after", d.GetRedeliverAfter(), &r.redeliverAfter},
 	} {
@@ -196,6 +198,9 @@ func checkDurations(name string, d *messages.StreamDescriptor, r *reading) *Erro
 			return invalid(name, f.field, "%v is negative", f.value.AsDuration())
 		}
 		*f.into = f.value.AsDuration()
+	}
+	if r.idlePollInterval > idlePollMost {
+		return invalid(name, "idle_poll_interval", "%v is too long: at most %v, as iterators expire", r.idlePollInterval, idlePollMost)
 	}
 	if r.redeliverAfter > 0 && r.redeliverAfter < redeliverLeast {
 		return invalid(name, "redeliver_after", "%v is too short: at least %v, or zero for never", r.redeliverAfter, redeliverLeast)

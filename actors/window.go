@@ -29,7 +29,8 @@ type window struct {
 
 	out      int // in flight
 	outBytes int
-	held     int // bytes of all entries
+	held     int // bytes of all entries that are not settled
+	pinned   int // bytes of the pages that they, and what is still to be unpacked, are part of
 	settled  int64
 
 	// ending: nothing more is begun. Records with an id of begunUpTo or more have not been delivered, and are not.
@@ -61,6 +62,7 @@ type entry struct {
 	lost     int32         // attempts that were not settled in time, and so have been repeated
 	at       time.Duration // when it was last delivered or, once it was settled, when that was
 	bytes    int
+	arena    *arena
 }
 
 func newWindow(maxRecords, maxBytes int, perKeyOrder bool) *window {
@@ -75,7 +77,7 @@ func newWindow(maxRecords, maxBytes int, perKeyOrder bool) *window {
 // nextID is the delivery id of the next record added.
 func (w *window) nextID() uint64 { return w.entries.next() }
 
-// room is how many records may be read now. While what is in flight is at its bound, one page may be read ahead, so that it is there when the
+// room is how many records may be added now. While what is in flight is at its bound, one page may be read ahead, so that it is there when the
 // subscriber settles; no more. Settled records behind one that is not count as read ahead.
 func (w *window) room() int {
 	ahead := w.buffered()
@@ -86,19 +88,28 @@ func (w *window) room() int {
 	return max(0, w.maxRecords-ahead)
 }
 
+// readRoom is how many records may be read now: room, unless the memory of what is held says no. A record keeps all of its page, so a few may hold
+// as much as a full window.
+func (w *window) readRoom() int {
+	if w.pinned-w.outBytes >= w.maxBytes {
+		return 0
+	}
+	return w.room()
+}
+
 // nextFits: the next record to deliver, if there is one, fits into the bytes that may be in flight. One that is larger than the bound goes out
 // when nothing else is.
 func (w *window) nextFits() bool {
 	return w.readyCount() == 0 || w.out == 0 || w.outBytes+w.entries.at(w.ready[w.readyAt]).bytes <= w.maxBytes
 }
 
-// roomAfter is room as it will be when so many records, of so many bytes, have been added and delivered: if all of them fit into what may be in
-// flight, there is room for another page.
+// roomAfter is readRoom as it will be when so many records, of a page of so many bytes, have been added and delivered: if all of them fit into what
+// may be in flight, there is room for another page.
 func (w *window) roomAfter(adding, bytes int) int {
 	switch {
 	case adding == 0:
-		return w.room()
-	case w.out+w.buffered()+adding <= w.maxRecords && w.held+bytes < w.maxBytes:
+		return w.readRoom()
+	case w.out+w.buffered()+adding <= w.maxRecords && w.pinned+bytes < w.maxBytes:
 		return w.maxRecords
 	default:
 		return 0
@@ -109,18 +120,19 @@ func (w *window) roomAfter(adding, bytes int) int {
 // one of the five calls per second however little it brings, so others wait a while for more room; not for ever, as the
 // subscriber may be waiting for more records before it settles any.
 func (w *window) worthReading() bool {
-	room := w.room()
+	room := w.readRoom()
 	return room > 0 && room*2 >= w.maxRecords
 }
 
-// add appends a record read; its delivery id is nextID.
-func (w *window) add(d *messages.Delivery) {
+// add appends a record read, of the page a; its delivery id is nextID.
+func (w *window) add(d *messages.Delivery, a *arena) {
 	id := w.entries.next()
 	e := entry{
-		delivery: d, bytes: len(d.Data) + envelopeSize(d.Headers) + len(d.PartitionKey), state: entryReady,
+		delivery: d, bytes: len(d.Data) + envelopeSize(d.Headers) + len(d.PartitionKey), state: entryReady, arena: a,
 		position: leasestore.AtSequence(d.SequenceNumber, d.SubSequenceNumber),
 	}
 	w.held += e.bytes
+	a.hold()
 	if !w.perKeyOrder {
 		w.ready = append(w.ready, id)
 	} else if behind, busy := w.keys[d.PartitionKey]; busy {
@@ -208,6 +220,7 @@ func (w *window) finish(e *entry) {
 	e.state = entrySettled
 	key := e.delivery.PartitionKey
 	e.delivery = nil
+	e.arena.release()
 	if !w.perKeyOrder {
 		return
 	}

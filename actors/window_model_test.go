@@ -34,6 +34,7 @@ type modelRecord struct {
 	id       uint64
 	key      string
 	bytes    int
+	page     *arena // only its bytes are used
 	position leasestore.Checkpoint
 	state    entryState
 	attempt  int32
@@ -45,9 +46,9 @@ type modelRecord struct {
 
 func (m *windowModel) of(id uint64) *modelRecord { return m.records[id-1] }
 
-func (m *windowModel) add(d *messages.Delivery) {
+func (m *windowModel) add(d *messages.Delivery, page *arena) {
 	r := &modelRecord{
-		id: d.GetDeliveryId(), key: d.GetPartitionKey(),
+		id: d.GetDeliveryId(), key: d.GetPartitionKey(), page: page,
 		bytes:    len(d.GetData()) + envelopeSize(d.GetHeaders()) + len(d.GetPartitionKey()),
 		position: leasestore.AtSequence(d.GetSequenceNumber(), d.GetSubSequenceNumber()), state: entryReady,
 	}
@@ -57,6 +58,18 @@ func (m *windowModel) add(d *messages.Delivery) {
 		m.ready = append(m.ready, r.id)
 	}
 	m.records = append(m.records, r)
+}
+
+// pinned are the bytes of the pages of which a record is not settled.
+func (m *windowModel) pinned() (n int) {
+	seen := make(map[*arena]bool)
+	for _, r := range m.records {
+		if r.state != entrySettled && !seen[r.page] {
+			seen[r.page] = true
+			n += r.page.bytes
+		}
+	}
+	return n
 }
 
 func (m *windowModel) unsettledOf(key string) (n int) {
@@ -280,6 +293,7 @@ func (s *windowMachine) add(t *rapid.T) {
 	if s.m.sealed {
 		t.Skip("nothing is read any more")
 	}
+	page := s.w.newArena(rapid.IntRange(0, 200).Draw(t, "bytes of the page"))
 	for range rapid.IntRange(1, 12).Draw(t, "page") {
 		if s.w.room() == 0 {
 			return
@@ -296,8 +310,8 @@ func (s *windowMachine) add(t *rapid.T) {
 		if rapid.Bool().Draw(t, "headers") {
 			d.Headers = map[string]string{"name": "value"}
 		}
-		s.w.add(d)
-		s.m.add(d)
+		s.w.add(d, page)
+		s.m.add(d, page)
 	}
 }
 
@@ -394,6 +408,7 @@ func (s *windowMachine) check(t *rapid.T) {
 	require.Equal(t, m.out(), w.out, "in flight")
 	require.Equal(t, m.outBytes(), w.outBytes, "bytes in flight")
 	require.Equal(t, m.held(), w.held, "bytes held")
+	require.Equal(t, m.pinned(), w.pinned, "bytes of the pages that are held")
 	require.EqualValues(t, m.sum(func(r *modelRecord) int { return in(r.state == entrySettled, 1) }), w.settled, "settled")
 	require.Equal(t, len(m.records)-settled, w.entries.len(), "what is settled without a gap is forgotten")
 	require.Equal(t, len(m.records) == settled, w.empty())
@@ -413,6 +428,10 @@ func (s *windowMachine) check(t *rapid.T) {
 		room = 0
 	}
 	require.Equal(t, room, w.room())
+	if m.pinned()-m.outBytes() >= m.maxBytes {
+		room = 0
+	}
+	require.Equal(t, room, w.readRoom())
 	if w.empty() {
 		require.True(t, w.worthReading(), "an empty window is always worth a read")
 	}
@@ -471,6 +490,7 @@ func (s *windowMachine) finish(t *rapid.T) {
 	require.Zero(t, s.w.out)
 	require.Zero(t, s.w.outBytes)
 	require.Zero(t, s.w.held)
+	require.Zero(t, s.w.pinned)
 	if n := len(s.m.records); n > 0 {
 		require.Equal(t, s.m.records[n-1].position, s.w.watermark)
 	}

@@ -16,7 +16,7 @@ import (
 func windowOf(perKeyOrder bool, keys ...string) *window {
 	w := newWindow(len(keys)+1, 1<<20, perKeyOrder)
 	for i, key := range keys {
-		w.add(windowRecord(w.nextID(), key, i%10))
+		w.add(windowRecord(w.nextID(), key, i%10), w.newArena(1))
 	}
 	return w
 }
@@ -115,7 +115,7 @@ func TestRetryIsACopy(t *testing.T) {
 		Stream: "s", ShardId: "shard", SequenceNumber: "5", SubSequenceNumber: 2, PartitionKey: "k", Data: []byte("data"),
 		Headers: map[string]string{"a": "b"}, ArrivalUnixMillis: 9, Attempt: 1, Generation: 3, DeliveryId: 1,
 	}
-	w.add(first)
+	w.add(first, w.newArena(1))
 	require.Same(t, first, w.next())
 	w.settle(1, 1, messages.Outcome_OUTCOME_RETRY, atOnce)
 	w.dueRetries(time.Now(), 0)
@@ -130,7 +130,7 @@ func TestRetryIsACopy(t *testing.T) {
 func TestLargeRecordGoesOutAlone(t *testing.T) {
 	w := newWindow(10, 10, false)
 	for id, size := range []int{4, 4, 50, 1} {
-		w.add(windowRecord(uint64(id)+1, "", size))
+		w.add(windowRecord(uint64(id)+1, "", size), w.newArena(1))
 	}
 	require.Zero(t, w.room(), "the bytes read are over the bound")
 	require.Equal(t, []uint64{1, 2}, nextIDs(w))
@@ -146,11 +146,11 @@ func TestWindowIsWorthReading(t *testing.T) {
 	w := newWindow(4, 100, false)
 	for i, want := range []bool{true, true, true, false} {
 		require.Equal(t, want, w.worthReading(), "%d records in it", i)
-		w.add(windowRecord(w.nextID(), "", 1))
+		w.add(windowRecord(w.nextID(), "", 1), w.newArena(1))
 	}
 	require.False(t, w.worthReading(), "full")
 	full := newWindow(1000, 10, false)
-	full.add(windowRecord(1, "", 10))
+	full.add(windowRecord(1, "", 10), full.newArena(1))
 	require.Zero(t, full.room(), "its bytes are full")
 	require.False(t, full.worthReading())
 	one := newWindow(1, 1, false)
@@ -166,7 +166,7 @@ func TestWindowOfManyRecords(t *testing.T) {
 		var delivered []uint64
 		for len(delivered) < total {
 			for w.room() > 0 && w.nextID() <= total {
-				w.add(windowRecord(w.nextID(), strconv.FormatUint(w.nextID()%2500, 10), 1))
+				w.add(windowRecord(w.nextID(), strconv.FormatUint(w.nextID()%2500, 10), 1), w.newArena(1))
 			}
 			got := nextIDs(w)
 			require.NotEmpty(t, got)
@@ -227,6 +227,6 @@ func TestHeadersCountAsBytes(t *testing.T) {
 	w := newWindow(10, 1000, false)
 	d := windowRecord(1, "k", 1)
 	d.Headers = map[string]string{"trace": string(make([]byte, 2000))}
-	w.add(d)
+	w.add(d, w.newArena(1))
 	require.Zero(t, w.room(), "2000 bytes of headers are held and 1000 bytes are allowed")
 }

@@ -83,7 +83,7 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 // Delivery is one record. The shard's reader sends it as a request; the subscriber settles it, exactly once, by
 // responding with what Ack, Drop, Retry or RetryAfter returns, at once or later and from anywhere. A record that is never settled holds the
 // shard's checkpoint and comes again when the shard's lease is next taken; on another node also after a while (redeliver_after). Deliveries on the
-// reader's node share memory: treat them as read-only.
+// reader's node share memory with all that were read together, up to 10,000 records or 10 MiB: treat them as read-only, and keep only a Clone of one.
 type Delivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stream as Subscribe named it.

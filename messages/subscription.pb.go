@@ -275,7 +275,8 @@ type StreamDescriptor struct {
 	// The most records of one shard delivered and not settled; at least 1. As many again may be read ahead. Default 1000.
 	WindowRecords *int32 `protobuf:"varint,5,opt,name=window_records,json=windowRecords,proto3,oneof" json:"window_records,omitempty"`
 	// The most bytes of one shard delivered and not settled; at least 1. A page (at most 10 MiB) may be read ahead. A single larger record
-	// is delivered alone. Default 16 MiB.
+	// is delivered alone. A record keeps all of its page in memory until it is settled, so reading stops, too, while the pages of unsettled records are
+	// so many bytes more than the records in flight. Default 16 MiB.
 	WindowBytes *int64 `protobuf:"varint,6,opt,name=window_bytes,json=windowBytes,proto3,oneof" json:"window_bytes,omitempty"`
 	// At most one unsettled record of a partition key is out at a time, in order; other keys flow. Default false: the order is
 	// the shard's, and a retried record comes again after later ones.
@@ -306,8 +307,12 @@ type StreamDescriptor struct {
 	// any of a record's deliveries counts. Choose it longer than a record takes to be handled, and at least 10 ms. Zero: never. Default: 30 s
 	// for a subscriber on another node, never for one on this node.
 	RedeliverAfter *durationpb.Duration `protobuf:"bytes,18,opt,name=redeliver_after,json=redeliverAfter,proto3" json:"redeliver_after,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Longest pause between reads of a shard at its tip to which no records come. The pause grows from poll_interval by a 24th of the time without
+	// records, so 5 s are reached after two minutes; the next record ends it. At most 1 min, as iterators expire; up to poll_interval: the pause does
+	// not grow. Default: the broker's (it does not).
+	IdlePollInterval *durationpb.Duration `protobuf:"bytes,19,opt,name=idle_poll_interval,json=idlePollInterval,proto3" json:"idle_poll_interval,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *StreamDescriptor) Reset() {
@@ -462,6 +467,13 @@ func (x *StreamDescriptor) GetStrayRecords() StrayRecords {
 func (x *StreamDescriptor) GetRedeliverAfter() *durationpb.Duration {
 	if x != nil {
 		return x.RedeliverAfter
+	}
+	return nil
+}
+
+func (x *StreamDescriptor) GetIdlePollInterval() *durationpb.Duration {
+	if x != nil {
+		return x.IdlePollInterval
 	}
 	return nil
 }
@@ -1162,7 +1174,7 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"subscriber\x18\x02 \x01(\v2\n" +
 	".actor.PIDR\n" +
 	"subscriber\x12 \n" +
-	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\xc1\a\n" +
+	"\vcorrelation\x18\x03 \x01(\x04R\vcorrelation\"\x8a\b\n" +
 	"\x10StreamDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\bstart_at\x18\x02 \x01(\v2\x15.messages.v1.PositionR\astartAt\x12/\n" +
@@ -1184,7 +1196,8 @@ const file_messages_subscription_proto_rawDesc = "" +
 	"\bordering\x18\x0f \x01(\x0e2\x15.messages.v1.OrderingR\bordering\x12;\n" +
 	"\fon_recreated\x18\x10 \x01(\x0e2\x18.messages.v1.OnRecreatedR\vonRecreated\x12>\n" +
 	"\rstray_records\x18\x11 \x01(\x0e2\x19.messages.v1.StrayRecordsR\fstrayRecords\x12B\n" +
-	"\x0fredeliver_after\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x0eredeliverAfterB\x14\n" +
+	"\x0fredeliver_after\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x0eredeliverAfter\x12G\n" +
+	"\x12idle_poll_interval\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\x10idlePollIntervalB\x14\n" +
 	"\x12_create_if_missingB\r\n" +
 	"\v_batch_sizeB\x11\n" +
 	"\x0f_window_recordsB\x0f\n" +
@@ -1293,20 +1306,21 @@ var file_messages_subscription_proto_depIdxs = []int32{
 	0,  // 7: messages.v1.StreamDescriptor.on_recreated:type_name -> messages.v1.OnRecreated
 	1,  // 8: messages.v1.StreamDescriptor.stray_records:type_name -> messages.v1.StrayRecords
 	17, // 9: messages.v1.StreamDescriptor.redeliver_after:type_name -> google.protobuf.Duration
-	6,  // 10: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
-	7,  // 11: messages.v1.Position.latest:type_name -> messages.v1.Latest
-	8,  // 12: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
-	9,  // 13: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
-	16, // 14: messages.v1.Subscribed.subscription:type_name -> actor.PID
-	16, // 15: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
-	18, // 16: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
-	17, // 17: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
-	5,  // 18: messages.v1.Seek.to:type_name -> messages.v1.Position
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	17, // 10: messages.v1.StreamDescriptor.idle_poll_interval:type_name -> google.protobuf.Duration
+	6,  // 11: messages.v1.Position.trim_horizon:type_name -> messages.v1.TrimHorizon
+	7,  // 12: messages.v1.Position.latest:type_name -> messages.v1.Latest
+	8,  // 13: messages.v1.Position.timestamp:type_name -> messages.v1.Timestamp
+	9,  // 14: messages.v1.Position.sequence:type_name -> messages.v1.Sequence
+	16, // 15: messages.v1.Subscribed.subscription:type_name -> actor.PID
+	16, // 16: messages.v1.SubscriptionError.subscription:type_name -> actor.PID
+	18, // 17: messages.v1.SubscriptionError.error:type_name -> messages.v1.Error
+	17, // 18: messages.v1.Unsubscribe.timeout:type_name -> google.protobuf.Duration
+	5,  // 19: messages.v1.Seek.to:type_name -> messages.v1.Position
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_messages_subscription_proto_init() }
