@@ -1,0 +1,244 @@
+package test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis"
+	"github.com/protokinesis/protokinesis/test/probe"
+)
+
+const (
+	peerStream  = "peers"
+	peerShards  = 8
+	peerEach    = 25_000 // records of a shard
+	peerRecords = peerShards * peerEach
+	peerRounds  = 5
+	peerTimeout = 2 * time.Minute
+)
+
+// contestant is a program of the folder peers, with its settings.
+type contestant struct {
+	name, program string
+	args          []string
+}
+
+// BenchmarkPeers runs this library and other Go consumers in turn, each in a process of its own, over the same stream of the embedded service in another
+// one: 8 shards × 25,000 records of 512 bytes, checkpoints in memory, from before the consumer is started to its last record. The service
+// has no limits. The others are github.com/harlow/kinesis-consumer v0.3.5 and github.com/vmware/vmware-go-kcl-v2 v1.0.0; what they are
+// given, and why, is said in their programs. Run it with
+//
+//	go test ./test -run '^$' -bench 'Peers$' -benchtime 1x
+//
+// Medians of 5 on two cores that were shared with other work, November 2026, go 1.26.8; x is our rate over the other's (above 1 is faster), x-cpu our
+// processor time over its (below 1 is less):
+//
+//	Fastest      records/s   µs of CPU per record   x      x-cpu
+//	ours         399,000      2.1
+//	harlow        43,400     16.9                   7.6    0.13
+//	vmware       120,000      7.8                   3.4    0.33
+//
+//	Defaults     records/s   µs of CPU per record   x      x-cpu
+//	ours          45,800      5.0
+//	ours-wide    310,000      3.1                   0.14   1.46
+//	harlow        55,700     15.5                   0.82   0.32
+//	vmware        23,300     10.0                   2.0    0.49
+//
+// Fastest is everyone with the fastest settings that its API has: ours without read pacing, in batches of 500, harlow with a scan interval that it never
+// waits for, vmware with a new shard every 30 ms. All but a few percent of harlow's time is in the decoder of the SDK's version 1.
+//
+// Defaults is everyone as it comes, which the pace decides more than the work. Ours makes five reads per second and shard, each of what the window has
+// room for: 1,000 records unless it is made wider, so 5,000 records per second and shard, where the real service gives 2 MB. Ours-wide differs by
+// a window of 10,000, and batches of 500. Harlow makes four reads per second and shard, of 10,000 records. Vmware makes five of 10,000, and stays
+// below 2 MB per second and shard after the first 10 MB, which this stream ends too early to show. It takes one shard at each of its syncs, of which
+// there is one per minute by default: the same stream then takes it 456 s (439 records/s, one run), so here it is given one per second.
+func BenchmarkPeers(b *testing.B) {
+	if testing.Short() {
+		b.Skip("it takes minutes")
+	}
+	programs := buildPeers(b)
+	url := servePeers(b)
+	fillForPeers(b, url)
+	b.Run("Fastest", func(b *testing.B) {
+		benchPeers(b, programs, url, []contestant{{"ours", "ours", nil}, {"harlow", "harlow", nil}, {"vmware", "vmware", nil}})
+	})
+	b.Run("Defaults", func(b *testing.B) {
+		defaults := []string{"-defaults"}
+		benchPeers(b, programs, url, []contestant{
+			{"ours", "ours", defaults},
+			{"ours-wide", "ours", []string{"-defaults", "-window", "10000", "-batch", "500"}},
+			{"harlow", "harlow", defaults},
+			{"vmware", "vmware", defaults},
+		})
+	})
+}
+
+// peerRun is what a program prints.
+type peerRun struct {
+	Records          int     `json:"records"`
+	Distinct         int     `json:"distinct"`
+	Damaged          int     `json:"damaged"`
+	CPUSeconds       float64 `json:"cpu_seconds"`
+	RecordsPerSecond float64 `json:"records_per_second"`
+}
+
+// benchPeers reports each one's rate and processor time, and the ratios of the first one's to the others': medians of rounds in which everyone runs once.
+func benchPeers(b *testing.B, programs, url string, all []contestant) {
+	b.Helper()
+	runs := make([][]peerRun, len(all))
+	for range b.N {
+		for range peerRounds {
+			for i, c := range all {
+				runs[i] = append(runs[i], runPeer(b, programs, url, c))
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	for i, c := range all {
+		var rates, cpu, xRates, xCPU []float64
+		for round, run := range runs[i] {
+			first := runs[0][round]
+			rates, cpu = append(rates, run.RecordsPerSecond), append(cpu, 1e6*run.CPUSeconds/float64(run.Records))
+			xRates, xCPU = append(xRates, first.RecordsPerSecond/run.RecordsPerSecond), append(xCPU, first.CPUSeconds/run.CPUSeconds)
+		}
+		b.ReportMetric(median(rates), c.name+"-records/s")
+		b.ReportMetric(median(cpu), c.name+"-µs-cpu/record")
+		if i > 0 {
+			b.ReportMetric(median(xRates), "x-"+c.name)
+			b.ReportMetric(median(xCPU), "x-"+c.name+"-cpu")
+		}
+	}
+}
+
+// runPeer runs a program once. One that loses, repeats or damages records fails the benchmark.
+func runPeer(b *testing.B, programs, url string, c contestant) peerRun {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), peerTimeout)
+	defer cancel()
+	args := append([]string{
+		"-endpoint", url, "-stream", peerStream, "-records", strconv.Itoa(peerRecords), "-size", strconv.Itoa(benchSize),
+	}, c.args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, c.program), args...)
+	// Nobody's settings but the program's.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(b, err, "%s: %s", c.name, &stderr)
+	var run peerRun
+	require.NoError(b, json.Unmarshal(out, &run), "%s: %s", c.name, out)
+	require.Equal(b, peerRecords, run.Distinct, "%s lost records", c.name)
+	require.Equal(b, peerRecords, run.Records, "%s repeated records, or gave them out of order", c.name)
+	require.Zero(b, run.Damaged, "%s damaged records", c.name)
+	return run
+}
+
+// buildPeers builds the programs. Their module has what ours requires too, so it is built with a copy of its go.mod, which then follows ours.
+func buildPeers(b *testing.B) (folder string) {
+	b.Helper()
+	folder = b.TempDir()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join("peers", name))
+		require.NoError(b, err)
+		require.NoError(b, os.WriteFile(filepath.Join(folder, name), text, 0o600)) //nolint:gosec // a folder of the benchmark's
+	}
+	download := exec.CommandContext(b.Context(), "go", "mod", "download", "-C", "peers", "-modfile="+filepath.Join(folder, "go.mod"))
+	if out, err := download.CombinedOutput(); err != nil {
+		b.Skipf("the other consumers can't be downloaded: %v\n%s", err, out)
+	}
+	build := exec.CommandContext(b.Context(), "go", "build", "-C", "peers", "-mod=mod", "-modfile="+filepath.Join(folder, "go.mod"),
+		"-o", folder+string(filepath.Separator), "./ours", "./harlow", "./vmware")
+	out, err := build.CombinedOutput()
+	require.NoError(b, err, "%s", out)
+	return folder
+}
+
+// servePeers starts the embedded service in a process of its own, which ends with its standard input.
+func servePeers(b *testing.B) (url string) {
+	b.Helper()
+	program := filepath.Join(b.TempDir(), "protokinesis")
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../cmd/protokinesis").CombinedOutput()
+	require.NoError(b, err, "%s", out)
+	// Not by the benchmark's context: that ends before the clean-up does.
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), program, "serve", "--listen", "127.0.0.1:0", "--end-with-stdin")
+	cmd.Stderr = b.Output()
+	stdin, err := cmd.StdinPipe()
+	require.NoError(b, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, cmd.Start())
+	b.Cleanup(func() {
+		_ = stdin.Close()
+		_, _ = io.Copy(io.Discard, stdout)
+		require.NoError(b, cmd.Wait())
+	})
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if url, ok := strings.CutPrefix(lines.Text(), "export AWS_ENDPOINT_URL_KINESIS="); ok {
+			return url
+		}
+	}
+	require.FailNow(b, "the service did not start")
+	return ""
+}
+
+// fillForPeers makes the stream, with as many records in each shard.
+func fillForPeers(b *testing.B, url string) {
+	b.Helper()
+	ctx := b.Context()
+	client := kinesis.New(kinesis.Options{
+		Region: "us-east-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+	_, err := client.CreateStream(ctx, &kinesis.CreateStreamInput{StreamName: aws.String(peerStream), ShardCount: aws.Int32(peerShards)})
+	require.NoError(b, err)
+	require.NoError(b, kinesis.NewStreamExistsWaiter(client).Wait(ctx, &kinesis.DescribeStreamInput{StreamName: aws.String(peerStream)}, time.Minute))
+
+	sys := protokinesis.New(probe.NewSystem(b), protokinesis.WithEndpoint(url), protokinesis.WithTestCredentials())
+	require.NoError(b, sys.Connect(ctx))
+	publisher := sys.Publisher(protokinesis.RelaxedOrder())
+	data := make([]byte, benchSize)
+	for range peerEach / benchPage {
+		records := make([]protokinesis.Record, 0, peerShards*benchPage)
+		for i := range cap(records) {
+			records = append(records, protokinesis.Record{
+				Stream: peerStream, PartitionKey: benchKeys[i%len(benchKeys)], ExplicitHashKey: hashOfShard(i % peerShards), Data: data,
+			})
+		}
+		results, err := publisher.PublishBatch(ctx, records)
+		require.NoError(b, err)
+		for _, result := range results {
+			require.NoError(b, result.Err)
+		}
+	}
+	require.NoError(b, sys.Shutdown(ctx))
+}
+
+// benchPage is how many records of each shard are written at a time.
+const benchPage = 500
+
+// hashOfShard is a hash key in the range of a shard, of which all are as wide.
+func hashOfShard(shard int) string {
+	width := new(big.Int).Lsh(big.NewInt(1), 128)
+	width.Div(width, big.NewInt(peerShards))
+	return width.Mul(width, big.NewInt(int64(shard))).String()
+}
