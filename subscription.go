@@ -37,7 +37,8 @@ func CreateIfMissing(shards int) StreamOption {
 	return func(d *messages.StreamDescriptor) { d.CreateIfMissing = new(int32(shards)) } //nolint:gosec // checked by the broker
 }
 
-// Window bounds the records of one shard that are delivered and not settled; as many again may be read ahead. Default 1000.
+// Window bounds the records of one shard that are delivered and not settled; as many again may be read ahead. While it is the calls per second
+// ([Limits].ReadsPerSecond) that hold the shard up, a page of up to ten times as many is. Default 1000.
 func Window(records int) StreamOption {
 	return func(d *messages.StreamDescriptor) { d.WindowRecords = new(int32(records)) } //nolint:gosec // checked by the broker
 }

@@ -29,6 +29,14 @@ func (p *pacer) wait(now time.Time) time.Duration {
 	return max(0, p.calls[0].Add(time.Second+pacerMargin).Sub(now))
 }
 
+// nearLimit is how long the calls that a second allows may take for it to be they that bound what is read.
+const nearLimit = 1250 * time.Millisecond
+
+// busy reports whether about as many calls are made as may be: more can be read only if each brings more.
+func (p *pacer) busy(now time.Time) bool {
+	return p.limit > 0 && len(p.calls) == p.limit && now.Sub(p.calls[0]) < nearLimit
+}
+
 // called counts a call made now.
 func (p *pacer) called(now time.Time) {
 	if p.limit < 1 {

@@ -57,6 +57,23 @@ func TestPacerUsesItsLimit(t *testing.T) {
 	}
 }
 
+// A pacer is busy as long as nearly as many calls are made as may be.
+func TestPacerIsBusy(t *testing.T) {
+	start := time.Unix(1_700_000_000, 0)
+	for pause, want := range map[time.Duration]bool{0: true, 200 * time.Millisecond: true, 240 * time.Millisecond: true, 260 * time.Millisecond: false, time.Second: false} {
+		p, now := pacer{limit: 5}, start
+		for i := range 20 {
+			now = now.Add(max(pause, p.wait(now)))
+			require.Equal(t, want && i >= 5, p.busy(now), "call %d, %v after the other", i, pause)
+			p.called(now)
+		}
+		require.False(t, p.busy(now.Add(2*time.Second)))
+	}
+	free := pacer{limit: -1}
+	free.called(start)
+	require.False(t, free.busy(start))
+}
+
 func TestPacerWithoutLimit(t *testing.T) {
 	for _, limit := range []int{0, -1} {
 		p := pacer{limit: limit}

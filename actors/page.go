@@ -15,7 +15,7 @@ import (
 
 // unpacker makes deliveries of the records of pages: it drops what was read before, opens aggregated records and envelopes, and decides what becomes of
 // strays. It is pure state. Plain records pass through a page at a time. An aggregated one may hold many thousand user records, so those
-// wait here until the window has room.
+// wait here until the window has room, and so do pages that are larger than the window.
 type unpacker struct {
 	stream, shard string
 	generation    uint64
@@ -96,8 +96,8 @@ func (u *unpacker) add(records []types.Record, page *arena) {
 // waiting reports whether there are records that are not unpacked.
 func (u *unpacker) waiting() bool { return len(u.queue) > 0 }
 
-// more makes deliveries of the next records of one page, about as many as there is room for: plain ones all the same, and of aggregated ones at least
-// one. They are one block of memory, ready to be sent; only later attempts are copied.
+// more makes deliveries of the next records of one page, about as many as there is room for, of an aggregated one all. They are one block
+// of memory, ready to be sent; only later attempts are copied.
 func (u *unpacker) more(room int, firstID uint64) ([]messages.Delivery, *arena) {
 	if len(u.queue) == 0 || u.stray.stuck {
 		return nil, nil
@@ -140,10 +140,10 @@ func (u *unpacker) drop(n int) {
 func (u *unpacker) portion(room int) (records []types.Record, parts map[int]*kpl.Aggregate, total int) {
 	page := u.queue[:u.pages[0].records]
 	for i := range page {
+		if total > 0 && total >= room {
+			return page[:i], parts, total
+		}
 		if data := page[i].Data; kpl.MayBeAggregated(data) {
-			if total > 0 && total >= room {
-				return page[:i], parts, total
-			}
 			if aggregated, ok := kpl.Split(data); ok {
 				if parts == nil {
 					parts = make(map[int]*kpl.Aggregate)

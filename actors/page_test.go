@@ -78,8 +78,8 @@ func TestPageDropsRepeatedRecords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := unpacker{done: place{sequence: c.after, next: wholeRecord}}
 			u.add(recordsAt(c.sequences...), someArena())
-			page := u.moreOf(1, 100)
-			require.False(t, u.waiting(), "plain records are not held back")
+			page := u.moreOf(100, 100)
+			require.False(t, u.waiting())
 			require.Equal(t, c.want, sequencesOf(page))
 			for i := range page {
 				require.EqualValues(t, 100+i, page[i].GetDeliveryId(), "ids have no gap")
@@ -107,12 +107,18 @@ func TestPageInAnyOrder(t *testing.T) {
 			u.done = place{sequence: strconv.FormatUint(after, 10), next: wholeRecord}
 		}
 		u.add(recordsAt(texts...), someArena())
-		page := u.moreOf(1, 1)
-		require.Equal(t, want, sequencesOf(page))
+		var got []string
 		w := newWindow(100, 1<<20, false)
-		for i := range page {
-			require.Equal(t, w.nextID(), page[i].GetDeliveryId())
-			w.add(&page[i], w.newArena(1))
+		for u.waiting() {
+			room := rapid.IntRange(1, 7).Draw(t, "room")
+			page := u.moreOf(room, w.nextID())
+			require.LessOrEqual(t, len(page), room, "no more than there is room for")
+			got = append(got, sequencesOf(page)...)
+			for i := range page {
+				require.Equal(t, w.nextID(), page[i].GetDeliveryId())
+				w.add(&page[i], w.newArena(1))
+			}
 		}
+		require.Equal(t, want, got)
 	})
 }

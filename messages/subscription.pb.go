@@ -272,7 +272,8 @@ type StreamDescriptor struct {
 	CreateIfMissing *int32 `protobuf:"varint,3,opt,name=create_if_missing,json=createIfMissing,proto3,oneof" json:"create_if_missing,omitempty"`
 	// Deliver DeliveryBatch messages of up to so many records, 1 to 10000. Unset: one Delivery per record.
 	BatchSize *int32 `protobuf:"varint,4,opt,name=batch_size,json=batchSize,proto3,oneof" json:"batch_size,omitempty"`
-	// The most records of one shard delivered and not settled; at least 1. As many again may be read ahead. Default 1000.
+	// The most records of one shard delivered and not settled; at least 1. As many again may be read ahead; while it is the calls per second that
+	// hold the shard up, a page of up to ten times as many. Default 1000.
 	WindowRecords *int32 `protobuf:"varint,5,opt,name=window_records,json=windowRecords,proto3,oneof" json:"window_records,omitempty"`
 	// The most bytes of one shard delivered and not settled; at least 1. A page (at most 10 MiB) may be read ahead. A single larger record
 	// is delivered alone. A record keeps all of its page in memory until it is settled, so reading stops, too, while the pages of unsettled records are

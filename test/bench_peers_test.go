@@ -1,28 +1,18 @@
 package test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"io"
-	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/protokinesis/protokinesis"
-	"github.com/protokinesis/protokinesis/test/probe"
 )
 
 const (
@@ -74,8 +64,8 @@ func BenchmarkPeers(b *testing.B) {
 		b.Skip("it takes minutes")
 	}
 	programs := buildPeers(b)
-	url := servePeers(b)
-	fillForPeers(b, url)
+	url := serveApart(b)
+	fillApart(b, url, apartStream{peerStream, peerShards, peerEach, benchSize})
 	b.Run("Fastest", func(b *testing.B) {
 		benchPeers(b, programs, url, []contestant{{"ours", "ours", nil}, {"harlow", "harlow", nil}, {"vmware", "vmware", nil}})
 	})
@@ -168,77 +158,4 @@ func buildPeers(b *testing.B) (folder string) {
 	out, err := build.CombinedOutput()
 	require.NoError(b, err, "%s", out)
 	return folder
-}
-
-// servePeers starts the embedded service in a process of its own, which ends with its standard input.
-func servePeers(b *testing.B) (url string) {
-	b.Helper()
-	program := filepath.Join(b.TempDir(), "protokinesis")
-	if runtime.GOOS == "windows" {
-		program += ".exe"
-	}
-	out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../cmd/protokinesis").CombinedOutput()
-	require.NoError(b, err, "%s", out)
-	// Not by the benchmark's context: that ends before the clean-up does.
-	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), program, "serve", "--listen", "127.0.0.1:0", "--end-with-stdin")
-	cmd.Stderr = b.Output()
-	stdin, err := cmd.StdinPipe()
-	require.NoError(b, err)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(b, err)
-	require.NoError(b, cmd.Start())
-	b.Cleanup(func() {
-		_ = stdin.Close()
-		_, _ = io.Copy(io.Discard, stdout)
-		require.NoError(b, cmd.Wait())
-	})
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		if url, ok := strings.CutPrefix(lines.Text(), "export AWS_ENDPOINT_URL_KINESIS="); ok {
-			return url
-		}
-	}
-	require.FailNow(b, "the service did not start")
-	return ""
-}
-
-// fillForPeers makes the stream, with as many records in each shard.
-func fillForPeers(b *testing.B, url string) {
-	b.Helper()
-	ctx := b.Context()
-	client := kinesis.New(kinesis.Options{
-		Region: "us-east-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	})
-	_, err := client.CreateStream(ctx, &kinesis.CreateStreamInput{StreamName: aws.String(peerStream), ShardCount: aws.Int32(peerShards)})
-	require.NoError(b, err)
-	require.NoError(b, kinesis.NewStreamExistsWaiter(client).Wait(ctx, &kinesis.DescribeStreamInput{StreamName: aws.String(peerStream)}, time.Minute))
-
-	sys := protokinesis.New(probe.NewSystem(b), protokinesis.WithEndpoint(url), protokinesis.WithTestCredentials())
-	require.NoError(b, sys.Connect(ctx))
-	publisher := sys.Publisher(protokinesis.RelaxedOrder())
-	data := make([]byte, benchSize)
-	for range peerEach / benchPage {
-		records := make([]protokinesis.Record, 0, peerShards*benchPage)
-		for i := range cap(records) {
-			records = append(records, protokinesis.Record{
-				Stream: peerStream, PartitionKey: benchKeys[i%len(benchKeys)], ExplicitHashKey: hashOfShard(i % peerShards), Data: data,
-			})
-		}
-		results, err := publisher.PublishBatch(ctx, records)
-		require.NoError(b, err)
-		for _, result := range results {
-			require.NoError(b, result.Err)
-		}
-	}
-	require.NoError(b, sys.Shutdown(ctx))
-}
-
-// benchPage is how many records of each shard are written at a time.
-const benchPage = 500
-
-// hashOfShard is a hash key in the range of a shard, of which all are as wide.
-func hashOfShard(shard int) string {
-	width := new(big.Int).Lsh(big.NewInt(1), 128)
-	width.Div(width, big.NewInt(peerShards))
-	return width.Mul(width, big.NewInt(int64(shard))).String()
 }

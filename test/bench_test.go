@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,119 +97,6 @@ func compare(b *testing.B, records int, bare, ours func() measured) {
 	b.ReportMetric(median(allocs), "allocs-over")
 	b.ReportMetric(median(rates), "records/s")
 	b.ReportMetric(0, "ns/op")
-}
-
-// bareLoop reads a whole shard as plain code on the SDK would.
-func bareLoop(b *testing.B, client *kinesis.Client, shard string, want int) {
-	b.Helper()
-	ctx := context.Background()
-	it, err := client.GetShardIterator(ctx, &kinesis.GetShardIteratorInput{
-		StreamName: aws.String(benchStream), ShardId: aws.String(shard), ShardIteratorType: types.ShardIteratorTypeTrimHorizon,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	next := it.ShardIterator
-	for got := 0; got < want; {
-		out, err := client.GetRecords(ctx, &kinesis.GetRecordsInput{ShardIterator: next, Limit: aws.Int32(1000)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		got += len(out.Records)
-		next = out.NextShardIterator
-	}
-}
-
-// acker acks everything and says when it has seen so many records.
-func acker(system *actor.ActorSystem, want int) (*actor.PID, <-chan struct{}) {
-	done := make(chan struct{})
-	got := 0
-	count := func(n int) {
-		before := got
-		got += n
-		if before < want && got >= want {
-			close(done)
-		}
-	}
-	return system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
-		switch m := c.Message().(type) {
-		case *messages.DeliveryBatch:
-			c.Respond(m.Ack())
-			count(len(m.GetDeliveries()))
-		case *messages.Delivery:
-			c.Respond(m.Ack())
-			count(1)
-		}
-	})), done
-}
-
-// consumeOurs reads the stream once through a subscription.
-func consumeOurs(b *testing.B, srv *kinesistest.Server, subscriber func(*actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}),
-	options ...protokinesis.StreamOption,
-) measured {
-	b.Helper()
-	ctx := context.Background()
-	system := probe.NewSystem(b)
-	sys := protokinesis.New(system, protokinesis.WithEndpoint(srv.URL()), protokinesis.WithTestCredentials(),
-		protokinesis.WithLimits(protokinesis.Limits{ReadsPerSecond: -1}))
-	if err := sys.Connect(ctx); err != nil {
-		b.Fatal(err)
-	}
-	to, done := subscriber(system)
-	m := measure(func() {
-		_, err := sys.Subscribe(ctx, protokinesis.Stream(benchStream, append(options, protokinesis.StartAt(protokinesis.TrimHorizon()))...), to)
-		if err != nil {
-			b.Fatal(err)
-		}
-		<-done
-	})
-	if err := sys.Shutdown(ctx); err != nil {
-		b.Fatal(err)
-	}
-	return m
-}
-
-func benchConsume(b *testing.B, to func(*actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}), options ...protokinesis.StreamOption) {
-	b.Helper()
-	srv := filled(b, 1, benchRecords)
-	client := bareClient(srv)
-	compare(b, benchRecords,
-		func() measured {
-			return measure(func() { bareLoop(b, client, "shardId-000000000000", benchRecords) })
-		},
-		func() measured { return consumeOurs(b, srv, to, options...) })
-}
-
-func toActor(system *actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}) {
-	pid, done := acker(system, benchRecords)
-	return protokinesis.Actor(pid), done
-}
-
-// BenchmarkConsumeBatches: one shard, delivered in batches to an actor, acked, checkpointed in memory.
-func BenchmarkConsumeBatches(b *testing.B) {
-	benchConsume(b, toActor, protokinesis.Batches(500))
-}
-
-// BenchmarkConsumeBatchesWideWindow: the same with four times the default window.
-func BenchmarkConsumeBatchesWideWindow(b *testing.B) {
-	benchConsume(b, toActor, protokinesis.Batches(500), protokinesis.Window(4000))
-}
-
-// BenchmarkConsumeSingly: the same with a message per record.
-func BenchmarkConsumeSingly(b *testing.B) { benchConsume(b, toActor) }
-
-// BenchmarkConsumeHandler: the same with a HandlerFunc, 16 in parallel, in order per key.
-func BenchmarkConsumeHandler(b *testing.B) {
-	benchConsume(b, func(*actor.ActorSystem) (protokinesis.Subscriber, <-chan struct{}) {
-		var got atomic.Int64
-		done := make(chan struct{})
-		return protokinesis.HandlerFunc(func(context.Context, *protokinesis.Delivery) error {
-			if got.Add(1) == benchRecords {
-				close(done)
-			}
-			return nil
-		}), done
-	})
 }
 
 const (
