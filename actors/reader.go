@@ -57,9 +57,10 @@ type reader struct {
 	end        shardEnd
 	seek       *moveReader // under way
 	drain      drainState
-	reported   bool              // readerReady was sent
-	unknown    int               // settlements that were not ours
-	spent      map[uint64]uint64 // correlation of a dead letter under way → delivery id
+	envelopes  []actor.MessageEnvelope // for the next deliveries; none while nothing is unsettled, as they keep the last ones
+	reported   bool                    // readerReady was sent
+	unknown    int                     // settlements that were not ours
+	spent      map[uint64]uint64       // correlation of a dead letter under way → delivery id
 
 	lettersTold bool // the subscriber knows that dead letters can't be stored
 }

@@ -29,18 +29,21 @@ func (r *reader) deliver(c actor.Context) {
 	r.armRedelivery()
 }
 
-// envelopeBlock bounds how many records' envelopes share a block of memory, and so how long one of them can hold the others.
-const envelopeBlock = 64
+// envelopeBlock is how many records' envelopes share a block of memory at most, and so how long one of them can hold the others.
+const (
+	envelopeBlock = 64
+	fewEnvelopes  = 8
+)
 
-// deliverSingly sends a message per record. Request would allocate an envelope for each; here they come in blocks.
+// deliverSingly sends a message per record. Request would allocate an envelope for each; here they come in blocks, of which the rest is kept: a
+// subscriber that settles one by one has them sent one by one.
 func (r *reader) deliverSingly(c actor.Context) {
-	var block []actor.MessageEnvelope
 	for d := r.window.next(); d != nil; d = r.window.next() {
-		if len(block) == 0 {
-			block = make([]actor.MessageEnvelope, min(envelopeBlock, r.window.readyCount()+1))
+		if len(r.envelopes) == 0 {
+			r.envelopes = make([]actor.MessageEnvelope, min(envelopeBlock, r.window.readyCount()+fewEnvelopes))
 		}
-		env := &block[0]
-		block = block[1:]
+		env := &r.envelopes[0]
+		r.envelopes = r.envelopes[1:]
 		env.Message, env.Sender = d, c.Self()
 		c.Send(r.subscriber, env)
 	}
@@ -54,7 +57,7 @@ func (r *reader) nextBatch() []*messages.Delivery {
 			break
 		}
 		if batch == nil {
-			batch = make([]*messages.Delivery, 0, min(r.how.batchSize, r.window.readyCount()+1))
+			batch = make([]*messages.Delivery, 0, min(r.how.batchSize, r.window.deliverable()+1))
 		}
 		batch = append(batch, d)
 	}
@@ -107,6 +110,9 @@ func (r *reader) onForeignSettle(c actor.Context, m *messages.Settle) {
 
 // afterSettled goes on after the window changed.
 func (r *reader) afterSettled(c actor.Context) {
+	if r.window.empty() {
+		r.envelopes = nil
+	}
 	if r.drain.draining {
 		r.deliver(c) // what waits behind its key
 		r.checkDrained(c)

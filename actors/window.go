@@ -312,6 +312,9 @@ func (w *window) giveUpUndelivered() {
 // readyCount is how many records could be delivered now, but for the bytes in flight.
 func (w *window) readyCount() int { return len(w.ready) - w.readyAt }
 
+// deliverable is how many records next would hand out now, but for the bytes in flight.
+func (w *window) deliverable() int { return max(0, min(w.readyCount(), w.maxRecords-w.out)) }
+
 func (w *window) empty() bool   { return w.entries.len() == 0 }
 func (w *window) buffered() int { return w.entries.len() - w.out }
 
