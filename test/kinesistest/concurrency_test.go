@@ -1,8 +1,10 @@
 package kinesistest_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/big"
+	"net/http"
 	"sync"
 	"testing"
 
@@ -10,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/protokinesis/protokinesis/test/kinesistest"
 )
 
 // Four writers put while the shards split under them and a subscription reads the first shard;
@@ -66,4 +70,55 @@ func TestConcurrentUse(t *testing.T) {
 		require.GreaterOrEqual(t, i, last[of])
 		last[of] = i
 	}
+}
+
+// While records come in both formats, readers of both formats at once get all that are there, in order
+// and unharmed.
+func TestReadersOfBothFormatsAtOnce(t *testing.T) {
+	const each, perCall = 40, 50
+	svc := kinesistest.New()
+	require.NoError(t, svc.CreateStream(streamName, 1))
+	var writers, readers sync.WaitGroup
+	for _, f := range formats {
+		put := newDirect(t, svc, f, "PutRecords")
+		body := benchPutBody(t, f, perCall)
+		writers.Go(func() {
+			for range each {
+				assert.Equal(t, http.StatusOK, put.call(body))
+			}
+		})
+	}
+	for i := range 4 {
+		f := formats[i%2]
+		start, get := newDirect(t, svc, f, "GetShardIterator"), newDirect(t, svc, f, "GetRecords")
+		readers.Go(func() {
+			var it struct{ ShardIterator string }
+			start.ask(t, map[string]any{"StreamName": streamName, "ShardId": shard0, "ShardIteratorType": "TRIM_HORIZON"}, &it)
+			last, read := "", 0
+			for read < 2*each*perCall {
+				var page struct {
+					Records []struct {
+						Data                         []byte
+						SequenceNumber, PartitionKey string
+					}
+					NextShardIterator string
+				}
+				get.ask(t, map[string]any{"ShardIterator": it.ShardIterator, "Limit": 70 + i}, &page)
+				for _, r := range page.Records {
+					assert.Greater(t, r.SequenceNumber, last)
+					last = r.SequenceNumber
+					n := 0
+					_, err := fmt.Sscanf(r.PartitionKey, "key-%d", &n)
+					assert.NoError(t, err)
+					assert.Equal(t, bytes.Repeat([]byte{byte(n)}, benchRecord), r.Data)
+				}
+				read += len(page.Records)
+				it.ShardIterator = page.NextShardIterator
+			}
+			assert.Equal(t, 2*each*perCall, read)
+		})
+	}
+	writers.Wait()
+	readers.Wait()
+	assert.Len(t, svc.Records(streamName), 2*each*perCall)
 }
