@@ -3,9 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -37,7 +35,9 @@ type HandlerConfig struct {
 //
 //	receives                         from           does
 //	*messages.DeliveryBatch          readers        queues its records; each is settled on its own
-//	handlerDone                      its calls      starts the next
+//	*jobDone                         its workers    settles, with others
+//	flushLane                        itself         sends what is to be settled
+//	workerGone                       its workers    starts another if there is more to do
 //	*messages.SubscriptionError      subscription   tells OnError
 //	watchSubscription                the Go API     watches the coordinator
 //	drain, PoisonPill                the Go API     starts no more; stops when the running ones are done
@@ -50,28 +50,13 @@ type handler struct {
 	ctx      context.Context //nolint:containedctx // the life of the handlers, handed to each
 	cancel   context.CancelFunc
 	lanes    map[string]*lane
-	running  int
+	workers  int
 	draining bool
 	watched  *actor.PID
 	stopping bool
 }
 
-// lane is one shard's records: running, and waiting for a place.
-type lane struct {
-	running int
-	queue   []job
-	at      int
-}
-
-type job struct {
-	delivery *messages.Delivery
-	reader   *actor.PID
-}
-
-type (
-	handlerDone       struct{ shard string }
-	watchSubscription struct{ subscription *actor.PID }
-)
+type watchSubscription struct{ subscription *actor.PID }
 
 // SpawnHandler starts a subscriber that runs a handler. Subscribe it with per_key_order and batch_size set.
 func SpawnHandler(system *actor.ActorSystem, cfg HandlerConfig) *actor.PID {
@@ -94,13 +79,15 @@ func newHandler(cfg HandlerConfig, config *Config) *handler {
 func (h *handler) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *messages.DeliveryBatch:
-		for _, d := range m.GetDeliveries() {
-			h.take(c, d)
-		}
+		h.take(c, m.GetDeliveries())
 	case *messages.Delivery:
-		h.take(c, m)
-	case handlerDone:
-		h.onDone(c, m)
+		h.take(c, []*messages.Delivery{m})
+	case *jobDone:
+		h.onDone(c, (*job)(m))
+	case flushLane:
+		h.flush(c, m.lane)
+	case workerGone:
+		h.onGone(c, m.lane)
 	case *messages.SubscriptionError:
 		if h.cfg.OnError != nil {
 			h.cfg.OnError(FromMessage(m.GetError()), m.GetFatal())
@@ -119,6 +106,9 @@ func (h *handler) Receive(c actor.Context) {
 	case *actor.Stopping:
 		h.draining = true
 		h.cancel()
+		for _, l := range h.lanes {
+			h.flush(c, l)
+		}
 	case *actor.Stopped:
 		h.config.pool.close()
 		if h.cfg.Ended != nil {
@@ -144,69 +134,61 @@ func (h *handler) onEnded(c actor.Context, who *actor.PID) {
 	h.checkDrained(c)
 }
 
-func (h *handler) take(c actor.Context, d *messages.Delivery) {
-	if h.draining {
-		return // not settled: it comes again
+func (h *handler) take(c actor.Context, deliveries []*messages.Delivery) {
+	if h.draining || len(deliveries) == 0 {
+		return // not settled: they come again
 	}
-	l := h.lanes[d.GetShardId()]
+	shard := deliveries[0].GetShardId()
+	l := h.lanes[shard]
 	if l == nil {
-		l = &lane{}
-		h.lanes[d.GetShardId()] = l
+		l = newLane(shard)
+		h.lanes[shard] = l
 	}
-	l.queue = append(l.queue, job{delivery: d, reader: c.Sender()})
-	h.start(c, d.GetShardId(), l)
+	l.take(deliveries, c.Sender())
+	h.start(c, l)
 }
 
-// start runs what the lane has room for.
-func (h *handler) start(c actor.Context, shard string, l *lane) {
-	for !h.draining && l.running < h.cfg.Parallel && l.at < len(l.queue) {
-		j := l.queue[l.at]
-		l.queue[l.at] = job{}
-		l.at++
-		if l.at == len(l.queue) {
-			l.queue, l.at = l.queue[:0], 0
-		}
-		l.running++
-		h.running++
-		root, self, ctx, handle := c.ActorSystem().Root, c.Self(), h.ctx, h.cfg.Handle
-		log := h.config.logger()
-		go func() {
-			err := call(ctx, handle, j.delivery)
-			if err != nil {
-				log.Warn("handler", slog.String("stream", j.delivery.GetStream()), slog.String("shard", shard),
-					slog.String("sequence", j.delivery.GetSequenceNumber()), slog.Any("error", err))
-			}
-			if j.reader != nil {
-				root.Send(j.reader, outcomeOf(j.delivery, err))
-			}
-			root.Send(self, handlerDone{shard: shard})
-		}()
+// start has workers do what waits.
+func (h *handler) start(c actor.Context, l *lane) {
+	if h.draining {
+		return
+	}
+	l.feed()
+	for ready := len(l.jobs); ready > 0 && l.workers < h.cfg.Parallel; ready-- {
+		l.workers++
+		h.workers++
+		w := worker{ctx: h.ctx, handle: h.cfg.Handle, log: h.config.logger(), root: c.ActorSystem().Root, self: c.Self()}
+		go w.run(l)
 	}
 }
 
-func (h *handler) onDone(c actor.Context, m handlerDone) {
-	h.running--
-	l := h.lanes[m.shard]
-	l.running--
-	h.start(c, m.shard, l)
+// onDone has the record settled, together with those that are done by the time the flush comes.
+func (h *handler) onDone(c actor.Context, j *job) {
+	l := j.lane
+	if l.acks = append(l.acks, j); len(l.acks) == 1 {
+		c.Send(c.Self(), flushLane{l})
+	}
+	h.start(c, l)
+}
+
+func (h *handler) flush(c actor.Context, l *lane) {
+	l.acked(func(reader *actor.PID, s *messages.Settle) { c.Send(reader, s) })
+}
+
+// onGone: more may have come since the worker looked.
+func (h *handler) onGone(c actor.Context, l *lane) {
+	l.workers--
+	h.workers--
+	h.flush(c, l)
+	h.start(c, l)
 	h.checkDrained(c)
 }
 
 func (h *handler) checkDrained(c actor.Context) {
-	if h.draining && h.running == 0 && !h.stopping {
+	if h.draining && h.workers == 0 && !h.stopping {
 		h.stopping = true
 		c.Stop(c.Self())
 	}
-}
-
-// call runs a handler; its panic is an error of this record.
-func call(ctx context.Context, handle func(context.Context, *messages.Delivery) error, d *messages.Delivery) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the handler panicked: %v\n%s", r, debug.Stack())
-		}
-	}()
-	return handle(ctx, d)
 }
 
 // settleError is an error that says how to settle.
