@@ -3,7 +3,6 @@ package test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,12 +38,12 @@ type front struct {
 func (f *front) Do(r *http.Request) (*http.Response, error) {
 	_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	if f.before != nil {
-		var in map[string]any
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		form, in := formatOf(r.Header), map[string]any(nil)
+		if err := form.decode(r.Body, &in); err != nil {
 			return nil, err
 		}
 		f.before(op, in)
-		text, err := json.Marshal(in)
+		text, err := form.encode(in)
 		if err != nil {
 			return nil, err
 		}
@@ -82,15 +81,19 @@ type body struct {
 	io.Closer
 }
 
-// refused turns an answer into an error of the service.
+// refused turns an answer into an error of the service, in the same format.
 func refused(res *http.Response, code string) *http.Response {
 	_, _ = io.Copy(io.Discard, res.Body)
 	_ = res.Body.Close()
-	text := fmt.Sprintf(`{"__type":%q,"message":"refused by the test"}`, code)
-	res.StatusCode, res.Status = http.StatusBadRequest, "400 Bad Request"
-	res.Header.Del("X-Amzn-Errortype")
-	res.ContentLength, res.Body = int64(len(text)), io.NopCloser(strings.NewReader(text))
-	return res
+	form := formatOf(res.Header)
+	no, err := form.answer(http.StatusBadRequest, map[string]string{"__type": code, "message": "refused by the test"})
+	if err != nil {
+		panic(err) // two strings can always be written
+	}
+	no.Header = res.Header
+	no.Header.Del("X-Amzn-Errortype")
+	no.Header.Set("Content-Type", string(form))
+	return no
 }
 
 // G9, G10, I1: answers that break off, end early with a status of 200, or are refused now and then, while records are published, read and checkpointed:

@@ -3,7 +3,6 @@ package test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -58,8 +57,14 @@ const poison = "poison"
 
 // putRequest is what the storm has to know of a PutRecords.
 type putRequest struct {
-	Records    []json.RawMessage
+	Records    []putEntry
 	StreamName string
+}
+
+type putEntry struct {
+	PartitionKey    string
+	ExplicitHashKey string `json:",omitempty"`
+	Data            []byte
 }
 
 // fate is what becomes of a request, and of which entries.
@@ -105,8 +110,10 @@ func (x *storm) Do(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	var in putRequest
-	if err := json.Unmarshal(body, &in); err != nil {
-		return nil, err
+	form := formatOf(r.Header)
+	if err := form.decode(bytes.NewReader(body), &in); err != nil {
+		x.t.Error(err)
+		return form.answer(http.StatusBadRequest, map[string]string{"__type": "ValidationException"}) // an error would only be tried again
 	}
 	f, call := x.decide(len(in.Records))
 	if call%25 == 10 {
@@ -114,7 +121,7 @@ func (x *storm) Do(r *http.Request) (*http.Response, error) {
 	}
 	if poisoned(in.Records) {
 		x.count("poisoned")
-		return x.answer(http.StatusBadRequest, map[string]string{"__type": "ValidationException", "message": "poison"})
+		return form.answer(http.StatusBadRequest, map[string]string{"__type": "ValidationException", "message": "poison"})
 	}
 	switch w := f.what; {
 	case w < 2:
@@ -135,13 +142,13 @@ func (x *storm) Do(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("write: broken pipe")
 	case w < 18:
 		x.count("failed")
-		return x.answer(http.StatusInternalServerError, map[string]string{"__type": "InternalFailure"})
+		return form.answer(http.StatusInternalServerError, map[string]string{"__type": "InternalFailure"})
 	case w < 20:
 		x.count("throttled")
-		return x.answer(http.StatusBadRequest, map[string]string{"__type": "KMSThrottlingException"})
+		return form.answer(http.StatusBadRequest, map[string]string{"__type": "KMSThrottlingException"})
 	case w < 24 && len(in.Records) > 1:
 		x.count("refused")
-		return x.answer(http.StatusBadRequest, map[string]string{"__type": "ValidationException", "message": "one of them"})
+		return form.answer(http.StatusBadRequest, map[string]string{"__type": "ValidationException", "message": "one of them"})
 	default:
 		return x.partly(r, in, f.codes)
 	}
@@ -161,21 +168,9 @@ func (x *storm) pass(r *http.Request, body []byte) (*http.Response, error) {
 	return x.next.Do(r)
 }
 
-func (x *storm) answer(status int, m any) (*http.Response, error) {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	return &http.Response{
-		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        http.Header{"Content-Type": []string{"application/x-amz-json-1.1"}},
-		ContentLength: int64(len(text)), Body: io.NopCloser(bytes.NewReader(text)),
-	}, nil
-}
-
 // partly stores the entries without a code.
 func (x *storm) partly(r *http.Request, in putRequest, codes []string) (*http.Response, error) {
-	results := make([]map[string]string, len(codes))
+	form, results := formatOf(r.Header), make([]map[string]string, len(codes))
 	left := putRequest{StreamName: in.StreamName}
 	var at []int
 	for i, code := range codes {
@@ -188,7 +183,7 @@ func (x *storm) partly(r *http.Request, in putRequest, codes []string) (*http.Re
 		at = append(at, i)
 	}
 	if len(at) > 0 {
-		body, err := json.Marshal(left)
+		body, err := form.encode(left)
 		if err != nil {
 			return nil, err
 		}
@@ -198,24 +193,18 @@ func (x *storm) partly(r *http.Request, in putRequest, codes []string) (*http.Re
 		}
 		defer func() { _ = res.Body.Close() }()
 		var out struct{ Records []map[string]string }
-		if err := json.NewDecoder(res.Body).Decode(&out); err != nil || len(out.Records) != len(at) {
+		if err := formatOf(res.Header).decode(res.Body, &out); err != nil || len(out.Records) != len(at) {
 			return nil, errors.Join(err, errors.New("the service answers what it should not"))
 		}
 		for i, result := range out.Records {
 			results[at[i]] = result
 		}
 	}
-	return x.answer(http.StatusOK, map[string]any{"FailedRecordCount": len(codes) - len(at), "Records": results})
+	return form.answer(http.StatusOK, map[string]any{"FailedRecordCount": len(codes) - len(at), "Records": results})
 }
 
-func poisoned(records []json.RawMessage) bool {
-	for _, text := range records {
-		var record struct{ Data []byte }
-		if json.Unmarshal(text, &record) == nil && bytes.Contains(record.Data, []byte(poison)) {
-			return true
-		}
-	}
-	return false
+func poisoned(entries []putEntry) bool {
+	return slices.ContainsFunc(entries, func(e putEntry) bool { return bytes.Contains(e.Data, []byte(poison)) })
 }
 
 // reshard splits an open shard, or merges two.

@@ -41,7 +41,6 @@ func wire(service string) protokinesis.Option {
 // Records travel in what was chosen, and come back as they were; where CBOR is not taken, in JSON, and the log says so.
 func TestRecordsTravelInTheFormatThatWasChosen(t *testing.T) {
 	t.Parallel()
-	const inJSON, inCBOR = "application/x-amz-json-1.1", "application/x-amz-cbor-1.1"
 	refuse := func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Content-Type") != inCBOR {
 			return false
