@@ -42,7 +42,7 @@ func (f *failoverRun) start(name string, skew time.Duration) {
 	require.NoError(f.t, err)
 	n.gate = newStoreGate(f, n) // after n.output, which its goroutines read
 	args := []string{
-		"--endpoint", f.kinesis, "--region", "us-east-1", "--test-credentials", "--log-level", "info",
+		"--endpoint", f.kinesis, "--region", "us-east-1", "--test-credentials", "--log-level", "info", "--wire", wireName(f.name),
 		"consume", f.stream, "--end-with-stdin", "--output", "json", "--owner", name,
 		"--lease-store", "dynamodb:" + f.stream, "--dynamodb-endpoint", n.gate.server.URL,
 	}

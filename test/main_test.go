@@ -9,8 +9,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	beFarSide()   // does not return in a process that was started to be the other node
-	beSoakChild() // likewise
+	_ = wireName(embedded) // panics over a format that is none
+	beFarSide()            // does not return in a process that was started to be the other node
+	beSoakChild()          // likewise
 	beFarSubscriber()
 	beClusterMember()
 	goleak.VerifyTestMain(emulators.Main(runner{m}))

@@ -18,24 +18,75 @@ import (
 )
 
 // wireVariable is the environment variable that says how the nodes of the tests speak to the service: sdk (by the SDK's own protocol), json or cbor.
-// Default: json, the library's.
+// Default: json, the library's. Processes that tests start have it too.
 const wireVariable = "PROTOKINESIS_TEST_WIRE"
 
-// wire is how a node speaks to a service.
-func wire(service string) protokinesis.Option {
-	switch chosen := os.Getenv(wireVariable); chosen {
-	case "sdk":
-		return protokinesis.WithSDKProtocol()
-	case "cbor":
-		if service == kinesalite { // it stores data that came in CBOR so that nobody can read it
-			break
-		}
-		return protokinesis.WithWireFormat(protokinesis.CBOR)
-	case "", "json":
+// wireName is how a node speaks to a service, as the command line calls it.
+func wireName(service string) string {
+	switch chosen := os.Getenv(wireVariable); {
+	case chosen == "":
+		return "json"
+	case chosen == "cbor" && service == kinesalite: // it stores data that came in CBOR so that nobody can read it
+		return "json"
+	case chosen == "sdk" || chosen == "json" || chosen == "cbor":
+		return chosen
 	default:
 		panic(fmt.Sprintf("%s is %q: sdk, json or cbor", wireVariable, chosen))
 	}
+}
+
+// wire is how a node speaks to a service.
+func wire(service string) protokinesis.Option {
+	switch wireName(service) {
+	case "sdk":
+		return protokinesis.WithSDKProtocol()
+	case "cbor":
+		return protokinesis.WithWireFormat(protokinesis.CBOR)
+	}
 	return func(*actors.Config) {}
+}
+
+// Nodes and services speak as wireVariable says, from the first call to the last: else a run in another format would show nothing.
+func TestTheSuiteRunsInTheFormat(t *testing.T) {
+	t.Parallel()
+	for service, open := range services {
+		t.Run(service, func(t *testing.T) {
+			s := open(t)
+			var spoken sync.Map // what was asked, and answered, in which format
+			s.through(func(op string, r *http.Request, res *http.Response) (*http.Response, error) {
+				if op == "GetRecords" || op == "PutRecords" {
+					spoken.Store(fmt.Sprintf("%s asked in %s", op, formatOf(r.Header)), true)
+					spoken.Store(fmt.Sprintf("%s answered in %s", op, formatOf(res.Header)), true)
+				}
+				return res, nil
+			})
+			n, stream, got, records := s.connect(t), s.newStream(t, 2), newRecorder(), load{keys: 4, each: 5}
+			_, err := n.Subscribe(t.Context(), protokinesis.Stream(stream, protokinesis.StartAt(protokinesis.TrimHorizon())), protokinesis.HandlerFunc(got.handle))
+			require.NoError(t, err)
+			records.publish(t, n, stream)
+			got.wait(t, records.count())
+			n.shutdown(t)
+
+			chosen := os.Getenv(wireVariable)
+			want := format(inJSON)
+			if chosen == "cbor" && service != kinesalite {
+				want = inCBOR
+			}
+			all := map[string]bool{}
+			spoken.Range(func(what, _ any) bool { all[fmt.Sprint(what)] = true; return true })
+			for _, op := range []string{"GetRecords", "PutRecords"} {
+				for _, side := range []string{"asked", "answered"} {
+					what := fmt.Sprintf("%s %s in %s", op, side, want)
+					assert.True(t, all[what], "%s: not seen, but %v", what, all)
+					delete(all, what)
+				}
+			}
+			assert.Empty(t, all)
+			var c actors.Config // JSON looks alike, whoever writes it
+			wire(service)(&c)
+			assert.Equal(t, chosen == "sdk", c.SDKProtocol)
+		})
+	}
 }
 
 // Records travel in what was chosen, and come back as they were; where CBOR is not taken, in JSON, and the log says so.
