@@ -7,13 +7,21 @@ SHELL := bash
 TESTFLAGS ?=
 EMULATORS := test/emulators/node_modules/.package-lock.json
 
-.PHONY: help test bench lint fmt generate check-generated ci emulators
+.PHONY: help test test-formats bench lint fmt generate check-generated ci emulators
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 24
 
 test: emulators ## runs all tests, with the race detector, none left out
 	PROTOKINESIS_REQUIRE_EMULATORS=1 go test -race -timeout 15m $(TESTFLAGS) ./...
+
+test-formats: emulators ## runs the system tests in the formats that are not the default, for some 15 minutes
+	failed=; \
+	for wire in sdk cbor; do \
+	  echo "==== $$wire"; \
+	  PROTOKINESIS_REQUIRE_EMULATORS=1 PROTOKINESIS_TEST_WIRE=$$wire go test -count=1 -timeout 25m $(TESTFLAGS) ./test || failed+=" $$wire"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "FAILED:$$failed"; exit 1; fi
 
 bench: ## runs all benchmarks
 	go test -run '^$$' -bench . -benchmem -timeout 30m ./...

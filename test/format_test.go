@@ -80,6 +80,16 @@ func (f format) answer(status int, of any) (*http.Response, error) {
 	}, nil
 }
 
+// peek reads an answer's body and leaves it for the next to read.
+func peek(res *http.Response, into any) error {
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	res.Body = body{bytes.NewReader(text), res.Body}
+	return formatOf(res.Header).decode(bytes.NewReader(text), into)
+}
+
 // What is written in a format is read from it, bytes too.
 func TestBodiesAreReadInTheirFormat(t *testing.T) {
 	t.Parallel()
