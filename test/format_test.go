@@ -97,6 +97,7 @@ func TestBodiesAreReadInTheirFormat(t *testing.T) {
 	for _, f := range []format{inJSON, inCBOR} {
 		res, err := f.answer(http.StatusOK, in)
 		require.NoError(t, err)
+		defer func() { _ = res.Body.Close() }()
 		require.Equal(t, f, formatOf(res.Header))
 		var typed putRequest
 		text, err := io.ReadAll(res.Body)
