@@ -36,6 +36,7 @@ type fetcher struct {
 	pushedAt time.Time // when it was last asked for
 	pushes   int       // events of it
 	opening  bool
+	openDue  bool // it is to be opened when there is a place for the call
 	calling  bool
 	cancel   context.CancelFunc
 	pace     *pacer    // of GetRecords
@@ -61,6 +62,7 @@ func (f *fetcher) abandon() {
 	}
 	f.drop()
 	f.cancel, f.opening, f.calling, f.lastRead, f.failures = nil, false, false, "", 0
+	f.openDue = false
 	f.refusals, f.reopened = 0, false
 	f.next, f.since, f.refused = time.Time{}, time.Time{}, 0
 }
@@ -149,6 +151,10 @@ func (r *reader) openIterator() {
 		r.timers.set(timerOpen, wait)
 		return
 	}
+	done, ok := r.turns.call.take()
+	if f.openDue = !ok; f.openDue {
+		return
+	}
 	f.opens.called(now)
 	r.timers.cancel(timerOpen)
 	in := f.iteratorInput()
@@ -158,6 +164,7 @@ func (r *reader) openIterator() {
 	in.ShardId = aws.String(r.shard.id)
 	client, generation := r.clients.Data, r.generation
 	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		defer done()
 		out, err := client.GetShardIterator(ctx, in)
 		if err != nil {
 			return iteratorOpened{generation: generation, err: err}
@@ -276,9 +283,14 @@ func (r *reader) fetchAfter(page []types.Record) {
 		return
 	}
 	r.timers.cancel(timerFetch)
+	done, ok := r.turns.page(f.push != nil)
+	if !ok {
+		return
+	}
 	limit := min(room, maxBatch)
 	if !r.share.reserve() {
 		if adding > 0 || !r.window.empty() {
+			done()
 			return // the settling of what is held goes on here
 		}
 		limit = min(limit, fewRecords)
@@ -296,6 +308,7 @@ func (r *reader) fetchAfter(page []types.Record) {
 	}
 	client := r.clients.Data
 	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		defer done()
 		out, err := client.GetRecords(ctx, in)
 		if err == nil {
 			err = checkRecords(out.Records)
