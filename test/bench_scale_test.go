@@ -96,7 +96,7 @@ type idleScale struct {
 const scaleFor = 10 * time.Second
 
 func BenchmarkScaleIdle2000(b *testing.B)  { idleScale{2000, time.Second}.run(b) }
-func BenchmarkScaleIdle10000(b *testing.B) { idleScale{10_000, 10 * time.Second}.run(b) }
+func BenchmarkScaleIdle10000(b *testing.B) { idleScale{10_000, 5 * time.Second}.run(b) }
 
 func (s idleScale) run(b *testing.B) {
 	for range b.N {
@@ -141,5 +141,59 @@ func (s idleScale) measure(b *testing.B, service *scaleProcess, part string) sca
 		cpu: after.CPU - before.CPU, polls: float64(service.do(doSample).Polls - polls),
 		heap: held.Heap / n / 1024, stacks: held.Stacks / n / 1024, resident: held.Resident / n / 1024, goroutines: float64(held.Goroutines) / n,
 		writes: float64(after.Writes-before.Writes) / after.At.Sub(before.At).Seconds(), ready: p.took.Seconds(),
+	}
+}
+
+// BenchmarkScaleStart1000: 1,000 shards from nothing until each has been read, leases in memory and in a file.
+func BenchmarkScaleStart1000(b *testing.B) {
+	const shards = 1000
+	for range b.N {
+		for store, path := range map[string]string{"memory": "", "file": filepath.Join(b.TempDir(), "leases")} {
+			service := startScale(b, scaleJob{Part: scaleService, Shards: shards})
+			begun := time.Now()
+			ours := startScale(b, scaleJob{Part: scaleOurs, URL: service.at.URL, Shards: shards, PollMillis: 1000, StoreFile: path})
+			for service.do(doSample).Polls < shards {
+				time.Sleep(10 * time.Millisecond)
+			}
+			b.ReportMetric(time.Since(begun).Seconds(), "s-"+store)
+			ours.end()
+			service.end()
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkScaleBusy1000: 1,000 shards with five records a second each, polled once a second, for 20 s.
+func BenchmarkScaleBusy1000(b *testing.B) {
+	const shards, rate, seconds = 1000, 5000, 20
+	for range b.N {
+		service := startScale(b, scaleJob{Part: scaleService, Shards: shards})
+		perRecord := make(map[string]float64)
+		for _, part := range []string{scaleOurs, scaleBare} {
+			p := startScale(b, scaleJob{Part: part, URL: service.at.URL, Shards: shards, PollMillis: 1000})
+			stored := service.do(doSample).Records
+			service.do(doProduce, rate, seconds/4) // until it is in its stride
+			early := p.do(doMemory)
+			service.do(doProduce, rate, seconds)
+			late := p.do(doMemory)
+			perRecord[part] = (late.CPU - early.CPU) / float64(late.Records-early.Records) * 1e6
+			time.Sleep(3 * time.Second)
+			if got, want := p.do(doSample).Records, service.do(doSample).Records-stored; got != want {
+				b.Errorf("%s: %d of %d records", part, got, want)
+			}
+			if part == scaleOurs {
+				b.ReportMetric(late.Heap/early.Heap, "heap-late/early")
+				b.ReportMetric(late.Heap/shards/1024, "heap-KB/shard")
+				b.ReportMetric(late.Resident/shards/1024, "resident-KB/shard")
+				b.ReportMetric(float64(late.Goroutines)/shards, "goroutines/shard")
+				b.ReportMetric(float64(late.Writes-early.Writes)/late.At.Sub(early.At).Seconds(), "store-writes/s")
+				p.profile("busy")
+			}
+			p.end()
+		}
+		service.end()
+		b.ReportMetric(perRecord[scaleOurs], "cpu-µs/record")
+		b.ReportMetric(perRecord[scaleOurs]/perRecord[scaleBare], "x-bare-cpu")
+		b.ReportMetric(0, "ns/op")
 	}
 }
