@@ -63,7 +63,7 @@ func (t *turn) take() (done func(), ok bool) {
 		return nil, false
 	}
 	leave := sync.OnceFunc(s.leave)
-	late := time.AfterFunc(turnPatience, leave)
+	late := afterUnlessStopped(turnPatience, leave)
 	return func() {
 		late.Stop()
 		leave()
