@@ -12,6 +12,13 @@ import (
 	"time"
 )
 
+// Many shards, with service, library and bare client in processes of their own. Run them on a machine that does nothing else, with
+//
+//	go test ./test -run '^$' -bench Scale -benchtime 1x -count 5
+//
+// and PROTOKINESIS_TEST_PROFILES=DIR for profiles. Two cores can't poll 10,000 shards a second: those are polled every 5 s. A line with an error of the
+// library says that even that was too much for the machine.
+
 // scaleProcess is one that plays a part, seen from here.
 type scaleProcess struct {
 	b    *testing.B
@@ -99,6 +106,7 @@ func BenchmarkScaleIdle2000(b *testing.B)  { idleScale{2000, time.Second}.run(b)
 func BenchmarkScaleIdle10000(b *testing.B) { idleScale{10_000, 5 * time.Second}.run(b) }
 
 func (s idleScale) run(b *testing.B) {
+	b.Helper()
 	for range b.N {
 		service := startScale(b, scaleJob{Part: scaleService, Shards: s.shards})
 		ours := s.measure(b, service, scaleOurs)
