@@ -43,7 +43,7 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 	first := !co.closing.begun
 	co.closing.begun = true
 	co.behavior.Become(co.closingDown)
-	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerReopen, timerGather} {
+	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerReopen, timerGather, timerHeirs} {
 		co.timers.cancel(t)
 	}
 	co.seeks.refuseAll(c, notConnected(messages.BrokerState_BROKER_STATE_CLOSING))

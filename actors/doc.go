@@ -28,7 +28,7 @@
 //	reader*.go page.go      lease and handover, fetch, unpack, deliver and redeliver, end, move; pages as deliveries, aggregated records opened
 //	fanout.go               enhanced fan-out
 //	window*.go pacer.go     what is read and not settled, the watermark, what may have been lost; the pace of reads (pure)
-//	budget.go               what all readers hold together
+//	budget.go turnstile.go  what all readers hold together; how many of them are at once at the service, and at the store
 //	broker_publish.go       which publisher a record goes to
 //	publisher*.go           publish: take in, requests, their outcome (pure), the shard map
 //	outbox*.go lane.go      what waits: order per key, a lane for each shard, the slow ones apart (pure)

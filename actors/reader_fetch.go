@@ -36,6 +36,7 @@ type fetcher struct {
 	pushedAt time.Time // when it was last asked for
 	pushes   int       // events of it
 	opening  bool
+	openDue  bool // it is to be opened when there is a place for the call
 	calling  bool
 	cancel   context.CancelFunc
 	pace     *pacer    // of GetRecords
@@ -63,6 +64,7 @@ func (f *fetcher) abandon() {
 	}
 	f.drop()
 	f.cancel, f.opening, f.calling, f.lastRead, f.failures = nil, false, false, "", 0
+	f.openDue = false
 	f.refusals, f.reopened = 0, false
 	f.next, f.since, f.stirred, f.refused = time.Time{}, time.Time{}, time.Time{}, 0
 }
@@ -151,6 +153,10 @@ func (r *reader) openIterator() {
 		r.timers.set(timerOpen, wait)
 		return
 	}
+	done, ok := r.turns.call.take()
+	if f.openDue = !ok; f.openDue {
+		return
+	}
 	f.opens.called(now)
 	r.timers.cancel(timerOpen)
 	in := f.iteratorInput()
@@ -160,6 +166,7 @@ func (r *reader) openIterator() {
 	in.ShardId = aws.String(r.shard.id)
 	client, generation := r.clients.Data, r.generation
 	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		defer done()
 		out, err := client.GetShardIterator(ctx, in)
 		if err != nil {
 			return iteratorOpened{generation: generation, err: err}
@@ -261,13 +268,7 @@ func (r *reader) fetchAfter(page []types.Record) {
 		return
 	}
 	now := time.Now()
-	wait := max(f.next.Sub(now), f.pace.wait(now))
-	if f.push != nil {
-		wait = 0 // the service sets the pace
-	} else if adding == 0 && !r.window.worthReading() {
-		wait = max(wait, f.called.Add(r.how.pollInterval).Sub(now))
-	}
-	if wait > 0 {
+	if wait := r.fetchWait(now, adding); wait > 0 {
 		if wake := now.Add(wait); !r.timers.armed(timerFetch) || wake.Before(f.wake) {
 			f.wake = wake
 			r.timers.set(timerFetch, wait)
@@ -275,16 +276,39 @@ func (r *reader) fetchAfter(page []types.Record) {
 		return
 	}
 	r.timers.cancel(timerFetch)
+	done, ok := r.turns.page(f.push != nil)
+	if !ok {
+		return
+	}
 	limit := r.pageLimit(room, now)
 	if !r.share.reserve() {
 		if adding > 0 || !r.window.empty() {
+			done()
 			return // the settling of what is held goes on here
 		}
 		limit = min(limit, fewRecords)
 	}
 	f.pace.called(now)
 	f.called, f.calling = now, true
-	generation := r.generation
+	r.readPage(limit, done)
+}
+
+// fetchWait is how long the next read has to wait.
+func (r *reader) fetchWait(now time.Time, adding int) time.Duration {
+	f := &r.fetch
+	if f.push != nil {
+		return 0 // the service sets the pace
+	}
+	wait := max(f.next.Sub(now), f.pace.wait(now))
+	if adding == 0 && !r.window.worthReading() {
+		wait = max(wait, f.called.Add(r.how.pollInterval).Sub(now))
+	}
+	return wait
+}
+
+// readPage calls for up to so many records, or waits for the next event of the open subscription; done is called when the call has ended.
+func (r *reader) readPage(limit int, done func()) {
+	f, generation := &r.fetch, r.generation
 	if open := f.push; open != nil {
 		f.cancel = r.fx.run(pushWatchdog, func(ctx context.Context) any { return open.nextEvent(ctx, generation) })
 		return
@@ -295,6 +319,7 @@ func (r *reader) fetchAfter(page []types.Record) {
 	}
 	client := r.clients.Data
 	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		defer done()
 		out, err := client.GetRecords(ctx, in)
 		if err == nil {
 			err = checkRecords(out.Records)

@@ -13,6 +13,7 @@ func TestMain(m *testing.M) {
 	beSoakChild() // likewise
 	beFarSubscriber()
 	beClusterMember()
+	beScaleChild()
 	goleak.VerifyTestMain(emulators.Main(runner{m}))
 }
 
