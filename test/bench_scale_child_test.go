@@ -34,6 +34,7 @@ type scaleJob struct {
 	URL        string // of the service
 	Shards     int
 	PollMillis int
+	IdleMillis int    // the longest pause of a quiet shard
 	StoreFile  string // leases in this file instead of in memory
 }
 
@@ -187,7 +188,7 @@ func (c *scaleChild) subscribe() error {
 	}
 	system := probe.NewSystem(noTB{})
 	sys := protokinesis.New(system, protokinesis.WithEndpoint(c.job.URL), protokinesis.WithTestCredentials(), protokinesis.WithLeaseStore(store),
-		protokinesis.WithTimings(protokinesis.Timings{PollInterval: c.poll()}))
+		protokinesis.WithTimings(protokinesis.Timings{PollInterval: c.poll(), IdlePollInterval: time.Duration(c.job.IdleMillis) * time.Millisecond}))
 	ctx := context.Background()
 	if err := sys.Connect(ctx); err != nil {
 		return err

@@ -96,14 +96,15 @@ func (p *scaleProcess) profile(name string) {
 
 // idleScale is how many idle shards are polled how often.
 type idleScale struct {
-	shards int
-	poll   time.Duration
+	shards  int
+	poll    time.Duration
+	longest time.Duration // the pause of a quiet shard grows to this; 0: it does not
 }
 
 const scaleFor = 10 * time.Second
 
-func BenchmarkScaleIdle2000(b *testing.B)  { idleScale{2000, time.Second}.run(b) }
-func BenchmarkScaleIdle10000(b *testing.B) { idleScale{10_000, 5 * time.Second}.run(b) }
+func BenchmarkScaleIdle2000(b *testing.B)  { idleScale{shards: 2000, poll: time.Second}.run(b) }
+func BenchmarkScaleIdle10000(b *testing.B) { idleScale{shards: 10_000, poll: 5 * time.Second}.run(b) }
 
 func (s idleScale) run(b *testing.B) {
 	b.Helper()
@@ -137,9 +138,9 @@ type scaleMeasured struct {
 
 func (s idleScale) measure(b *testing.B, service *scaleProcess, part string) scaleMeasured {
 	b.Helper()
-	p := startScale(b, scaleJob{Part: part, URL: service.at.URL, Shards: s.shards, PollMillis: int(s.poll.Milliseconds())})
+	p := startScale(b, scaleJob{Part: part, URL: service.at.URL, Shards: s.shards, PollMillis: int(s.poll.Milliseconds()), IdleMillis: int(s.longest.Milliseconds())})
 	defer p.end()
-	time.Sleep(s.poll + 2*time.Second) // a steady state is what is measured
+	time.Sleep(s.poll + 2*time.Second + 25*s.longest) // a steady state is what is measured
 	p.profile(fmt.Sprint(part, s.shards))
 	polls, before := service.do(doSample).Polls, p.do(doSample)
 	time.Sleep(scaleFor)
@@ -149,6 +150,20 @@ func (s idleScale) measure(b *testing.B, service *scaleProcess, part string) sca
 		cpu: after.CPU - before.CPU, polls: float64(service.do(doSample).Polls - polls),
 		heap: held.Heap / n / 1024, stacks: held.Stacks / n / 1024, resident: held.Resident / n / 1024, goroutines: float64(held.Goroutines) / n,
 		writes: float64(after.Writes-before.Writes) / after.At.Sub(before.At).Seconds(), ready: p.took.Seconds(),
+	}
+}
+
+// BenchmarkScaleQuiet1000: 1,000 shards that have been quiet for minutes, polled once a second, and with a pause that has grown to five. The ratios are of the
+// second to the first.
+func BenchmarkScaleQuiet1000(b *testing.B) {
+	for range b.N {
+		service := startScale(b, scaleJob{Part: scaleService, Shards: 1000})
+		fixed := idleScale{shards: 1000, poll: time.Second}.measure(b, service, scaleOurs)
+		growing := idleScale{shards: 1000, poll: time.Second, longest: 5 * time.Second}.measure(b, service, scaleOurs)
+		service.end()
+		b.ReportMetric(growing.cpu/fixed.cpu, "x-fixed-cpu")
+		b.ReportMetric(growing.polls/fixed.polls, "x-fixed-polls")
+		b.ReportMetric(0, "ns/op")
 	}
 }
 
