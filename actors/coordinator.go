@@ -188,6 +188,7 @@ const (
 	timerReopen
 	timerGather
 	timerHeirs
+	timerLeft
 )
 
 func coordinatorProps(spec coordinatorSpec, system *actor.ActorSystem) *actor.Props {
@@ -374,6 +375,8 @@ func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 		}
 	case timerClose:
 		co.onCloseDeadline(c)
+	case timerLeft:
+		co.sweep()
 	case timerOpenDeadline:
 		co.fail(c, &Error{
 			Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Stream: co.how.stream.spelling,
