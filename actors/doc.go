@@ -35,7 +35,6 @@
 //	outbox*.go lane.go      what waits: order per key, a lane for each shard, the slow ones apart (pure)
 //	pace.go aggregate.go    how fast a throttled shard is written to; filling aggregated records (pure)
 //	shard_map.go            which shard a record goes to (pure)
-//	put_protocol.go         the body of PutRecords
 //	outlet.go ticket.go     publishing from Go code
 //	quota.go                what all publishers of a stream, and of the broker, hold
 //	record_fields.go publish_options.go
