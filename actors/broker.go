@@ -227,7 +227,7 @@ func (b *broker) connected(c actor.Context) {
 	case childGone:
 		b.onChildGone(c, m.who)
 	case subscriptionLeaving:
-		b.onLeaving(m)
+		b.onLeaving(c, m)
 	case *messages.Hint:
 		b.onHint(c, m)
 	case Topology:

@@ -27,6 +27,7 @@ func (b *broker) shutdown(c actor.Context, timeout time.Duration) {
 	}
 	b.connecting = nil
 	b.membership.member.Leaving = true
+	b.membership.changes++
 	b.beat()
 	b.drainChildren(c, timeout)
 	b.checkClosed(c)
@@ -50,6 +51,7 @@ func (b *broker) closingDown(c actor.Context) {
 		}
 	case drain:
 	case subscriptionLeaving:
+		b.tellWhenShown(c, m.coordinator)
 	case *messages.Hint:
 		b.onHint(c, m)
 	case subscriptionFailed:

@@ -25,20 +25,30 @@ type membership struct {
 	waiting  []streamIdentified
 	failures int
 	removed  bool
+	// changes counts what others are to see of the row, shown is up to which it has been written, or could not be. leavers are coordinators that
+	// wait for it.
+	changes, shown int
+	leavers        []*actor.PID
 }
 
 // beaten is the result of a write of the row.
 type beaten struct {
 	member  leasestore.Member
 	claimed []streamIdentified
+	changes int
 	err     error
 }
 
 // memberRemoved: the row is gone, or could not be removed.
 type memberRemoved struct{ err error }
 
-// subscriptionLeaving: a coordinator hands its shards over, or can't read any for now, and wants no more of them.
-type subscriptionLeaving struct{ coordinator *actor.PID }
+// What a coordinator and the broker say to each other about its end.
+type (
+	// subscriptionLeaving: a coordinator hands its shards over, or can't read any for now, and wants no more of them.
+	subscriptionLeaving struct{ coordinator *actor.PID }
+	// subscriptionLeft answers it: the other nodes can see that, or it can't be stored.
+	subscriptionLeft struct{}
+)
 
 func (b *broker) shared() bool { return !b.ownStore }
 
@@ -58,13 +68,35 @@ func (b *broker) join(c actor.Context, m streamIdentified) {
 		ms.member.Streams = append(slices.Clone(ms.member.Streams), m.stream)
 	}
 	ms.waiting = append(ms.waiting, m)
+	ms.changes++
 	b.beat()
 }
 
-func (b *broker) onLeaving(m subscriptionLeaving) {
+func (b *broker) onLeaving(c actor.Context, m subscriptionLeaving) {
 	if s := b.subscriptions[m.coordinator.Id]; s != nil {
 		b.leave(s.stream)
 	}
+	b.tellWhenShown(c, m.coordinator)
+}
+
+// tellWhenShown tells a coordinator when the row is written as it is now.
+func (b *broker) tellWhenShown(c actor.Context, coordinator *actor.PID) {
+	ms := &b.membership
+	ms.leavers = append(ms.leavers, coordinator)
+	if !ms.writing || ms.removed {
+		b.tellLeavers(c)
+	}
+}
+
+func (b *broker) tellLeavers(c actor.Context) {
+	ms := &b.membership
+	if ms.member.ID != "" && ms.shown != ms.changes && !ms.removed {
+		return // the write that comes
+	}
+	for _, coordinator := range ms.leavers {
+		c.Send(coordinator, subscriptionLeft{})
+	}
+	ms.leavers = nil
 }
 
 // leave takes the stream out of the row.
@@ -72,6 +104,7 @@ func (b *broker) leave(stream leasestore.StreamID) {
 	ms := &b.membership
 	if i := slices.Index(ms.member.Streams, stream); i >= 0 {
 		ms.member.Streams = slices.Delete(slices.Clone(ms.member.Streams), i, i+1)
+		ms.changes++
 		b.beat()
 	}
 }
@@ -87,14 +120,14 @@ func (b *broker) beat() {
 		return
 	}
 	ms.writing, ms.again, ms.stored = true, false, true
-	store, member, claimed := b.store, ms.member, ms.waiting
+	store, member, claimed, changes := b.store, ms.member, ms.waiting, ms.changes
 	ms.waiting = nil
 	timeout := b.cfg.Timings.LeaseTTL / 3
 	if !ms.seen {
 		timeout = max(timeout, b.cfg.Timings.CallTimeout) // nobody counts on it yet, and the store may have to make its table first
 	}
 	ms.abandon = b.fx.run(timeout, func(ctx context.Context) any {
-		m := beaten{claimed: claimed}
+		m := beaten{claimed: claimed, changes: changes}
 		m.err = withoutPanic(func() (err error) {
 			m.member, err = store.Beat(ctx, member)
 			return err
@@ -105,7 +138,8 @@ func (b *broker) beat() {
 
 func (b *broker) onBeaten(c actor.Context, m beaten) {
 	ms := &b.membership
-	ms.writing = false
+	ms.writing, ms.shown = false, m.changes
+	b.tellLeavers(c)
 	if m.err == nil {
 		ms.seen = true
 		ms.failures = 0

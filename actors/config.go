@@ -56,6 +56,8 @@ type Config struct {
 	pool *pool
 	// budget bounds what its readers hold together.
 	budget *budget
+	// calls are its readers' turnstile to the service, acquisitions that to the lease store.
+	calls, acquisitions *turnstile
 	// publish bounds what its publishers hold together.
 	publish *publishBudget
 	// quiet sends no hints, as if no other node could be reached; for tests.
@@ -114,6 +116,10 @@ type Limits struct {
 	// ReadsPerSecond is the most GetRecords calls per shard in any second, retries included. Default 5, as the service
 	// allows; negative: no limit, for emulators and benchmarks.
 	ReadsPerSecond int
+	// ReadCalls is how many calls of GetRecords and GetShardIterator all shards of a broker have under way at a time, each on a connection of its
+	// own. More wait for their turn; one that takes longer than two seconds counts no more. Many thousands of shards far away from the service need
+	// more: the shards' calls a second, times what a call takes in seconds. Default 512; negative: no limit.
+	ReadCalls int
 	// PendingRecords and PendingBytes bound what the publishers of a stream hold unanswered, and PublishBytes what those of all streams do; beyond,
 	// Publish is answered Overloaded, and the Go API waits. A shard that is throttled may use a quarter of the stream's part, as long as there
 	// are others. Defaults 10,000, 64 MiB and 256 MiB.
@@ -152,6 +158,7 @@ const (
 	defaultPublishDeadline    = 30 * time.Second
 
 	defaultReadsPerSecond = 5
+	defaultReadCalls      = 512
 	defaultPendingRecords = 10_000
 	defaultPendingBytes   = 64 << 20
 	defaultPublishBytes   = 256 << 20
@@ -186,6 +193,7 @@ func (t Timings) withDefaults() Timings {
 
 func (l Limits) withDefaults() Limits {
 	orDefault(&l.ReadsPerSecond, defaultReadsPerSecond)
+	orDefault(&l.ReadCalls, defaultReadCalls)
 	orDefault(&l.PendingRecords, defaultPendingRecords)
 	orDefault(&l.PendingBytes, defaultPendingBytes)
 	orDefault(&l.PublishBytes, defaultPublishBytes)
@@ -280,6 +288,7 @@ func (cfg Config) withDefaults() *Config {
 	if cfg.budget == nil {
 		cfg.budget = &budget{limit: cfg.Limits.HeldBytes}
 	}
+	cfg.calls, cfg.acquisitions = newTurnstile(cfg.Limits.ReadCalls), newTurnstile(maxAcquisitions)
 	cfg.publish = &publishBudget{limit: cfg.Limits.PublishBytes}
 	return &cfg
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -65,6 +66,7 @@ type coordinator struct {
 	restoring  bool      // a state that was lost is being stored again
 	observer   *leasestore.Observer
 	shards     map[string]*shardInfo
+	inOrder    []*shardInfo                // of their ids; nil: to be made
 	rows       map[string]leasestore.Lease // all leases of the stream as last seen, of shards listed no more too
 	strangers  map[string]bool             // shards with a lease that the shards were listed for
 	moving     bool                        // a seek's position is stored, and readers are about to be moved there
@@ -72,6 +74,8 @@ type coordinator struct {
 	movedTo    int64                       // the seek that the readers have been moved to
 	awaited    map[string]*Error           // first pass: shards whose reader has not reported; then their trouble
 	audits     auditState
+	heirsAt    time.Time // when children were last started because their parents had ended
+	endedAt    time.Time // when the leases were last looked at because of that
 	retiring   bool
 	soonAt     time.Time // when timerSoon fires, if armed
 	scanning   bool
@@ -183,6 +187,8 @@ const (
 	timerOpenDeadline
 	timerReopen
 	timerGather
+	timerHeirs
+	timerLeft
 )
 
 func coordinatorProps(spec coordinatorSpec, system *actor.ActorSystem) *actor.Props {
@@ -255,7 +261,7 @@ func (co *coordinator) begin(c actor.Context) {
 // forgetAll is how an incarnation begins, and the reading of a stream that was created again.
 func (co *coordinator) forgetAll() {
 	co.observer = leasestore.NewObserver(co.cfg.Timings.LeaseTTL)
-	co.shards, co.rows, co.audits = make(map[string]*shardInfo), nil, auditState{told: make(map[string]bool)}
+	co.shards, co.inOrder, co.rows, co.audits = make(map[string]*shardInfo), nil, nil, auditState{told: make(map[string]bool)}
 	co.state, co.movedTo, co.awaited = leasestore.StreamState{}, 0, nil
 	co.stateAt, co.restoring = time.Time{}, false
 	co.scanning, co.rescan, co.listing, co.unseen, co.listFail, co.lookFail, co.gone, co.recreating = false, false, false, nil, 0, 0, false, false
@@ -359,6 +365,8 @@ func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 		co.scan()
 	case timerScan, timerSoon:
 		co.scan()
+	case timerHeirs:
+		co.onHeirsDue(c)
 	case timerReopen:
 		co.find()
 	case timerStatus:
@@ -367,6 +375,8 @@ func (co *coordinator) onTimer(c actor.Context, name coordinatorTimer) {
 		}
 	case timerClose:
 		co.onCloseDeadline(c)
+	case timerLeft:
+		co.sweep()
 	case timerOpenDeadline:
 		co.fail(c, &Error{
 			Kind: messages.ErrorKind_ERROR_KIND_TIMEOUT, Stream: co.how.stream.spelling,
@@ -414,11 +424,11 @@ func (co *coordinator) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supe
 	supervisor.StopChildren(child)
 }
 
+// byReader finds the shard of a reader, which is named after it.
 func (co *coordinator) byReader(pid *actor.PID) *shardInfo {
-	for _, s := range co.shards {
-		if s.reader != nil && s.reader.Equal(pid) {
-			return s
-		}
+	s := co.shards[pid.GetId()[strings.LastIndexByte(pid.GetId(), '/')+1:]]
+	if s == nil || s.reader == nil || !s.reader.Equal(pid) {
+		return nil
 	}
-	return nil
+	return s
 }

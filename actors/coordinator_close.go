@@ -15,6 +15,8 @@ type closingState struct {
 	askers     []closeRequest
 	unfinished []string
 	stopped    bool
+	left       bool // the other nodes can see that this one leaves
+	sweeps     int
 }
 
 // closeRequest asks a coordinator to end; asker, if any, is answered Unsubscribed.
@@ -43,7 +45,7 @@ func (co *coordinator) close(c actor.Context, req closeRequest) {
 	first := !co.closing.begun
 	co.closing.begun = true
 	co.behavior.Become(co.closingDown)
-	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerReopen, timerGather} {
+	for _, t := range []coordinatorTimer{timerList, timerScan, timerSoon, timerOpenDeadline, timerReopen, timerGather, timerHeirs} {
 		co.timers.cancel(t)
 	}
 	co.seeks.refuseAll(c, notConnected(messages.BrokerState_BROKER_STATE_CLOSING))
@@ -101,6 +103,12 @@ func (co *coordinator) closingDown(c actor.Context) {
 		}
 	case *messages.Hint:
 		co.onHint(c, m)
+	case subscriptionLeft:
+		co.closing.left = true
+		if co.timers.armed(timerLeft) {
+			co.timers.cancel(timerLeft)
+			co.sweep()
+		}
 	case subscriptionForgotten:
 		co.onForgotten(c)
 	case *messages.Unsubscribe:
@@ -129,11 +137,14 @@ func (co *coordinator) checkClosed(c actor.Context) {
 		return
 	}
 	co.closing.stopped = true
-	if co.shares.company {
+	switch {
+	case !co.shares.company:
+		co.finishClose(c)
+	case co.closing.left:
 		co.sweep()
-		return
+	default:
+		co.timers.set(timerLeft, sweepTime)
 	}
-	co.finishClose(c)
 }
 
 func (co *coordinator) onCloseDeadline(c actor.Context) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -269,12 +270,10 @@ func (co *coordinator) open(c actor.Context) {
 
 // ordered are the shards in the order of their ids.
 func (co *coordinator) ordered() []*shardInfo {
-	all := make([]*shardInfo, 0, len(co.shards))
-	for _, s := range co.shards {
-		all = append(all, s)
+	if co.inOrder == nil {
+		co.inOrder = slices.SortedFunc(maps.Values(co.shards), func(a, b *shardInfo) int { return strings.Compare(a.id, b.id) })
 	}
-	slices.SortFunc(all, func(a, b *shardInfo) int { return strings.Compare(a.id, b.id) })
-	return all
+	return co.inOrder
 }
 
 // fail ends a subscription that could not be opened, or that can't go on. One that was open, and opens again after a panic or because its stream is another,

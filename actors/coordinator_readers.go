@@ -39,10 +39,7 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 		}
 		co.onReady(c, m.shard, nil)
 		co.listDue = true
-		co.reconcile(c) // the children start now
-		if co.live {
-			co.scan()
-		}
+		co.startHeirsSoon()
 	case endLost:
 		s.losses++
 		pause := backoff(restartFirst, restartMax, s.losses)
@@ -55,6 +52,33 @@ func (co *coordinator) onEnded(c actor.Context, m readerEnded) {
 		co.rescanSoon()
 	}
 	co.seeks.ended(co, m.shard)
+}
+
+const (
+	// heirsPause is the least time between two starts of children, endedScan between two scans because of ends.
+	heirsPause = 50 * time.Millisecond
+	endedScan  = 250 * time.Millisecond
+)
+
+// startHeirsSoon starts the children of a shard that was read to its end: now, unless those of another have just been. A reshard may end thousands of
+// shards within a second, and each time all of them are gone through.
+func (co *coordinator) startHeirsSoon() {
+	if !co.timers.armed(timerHeirs) {
+		co.timers.set(timerHeirs, max(0, heirsPause-time.Since(co.heirsAt)))
+	}
+}
+
+func (co *coordinator) onHeirsDue(c actor.Context) {
+	if co.recreating || (!co.live && co.awaited == nil) {
+		return // the first pass starts them
+	}
+	co.heirsAt = time.Now()
+	co.reconcile(c)
+	wait := endedScan - co.heirsAt.Sub(co.endedAt)
+	if wait <= 0 {
+		wait, co.endedAt = 0, co.heirsAt
+	}
+	co.soon(wait)
 }
 
 // onGone: the subscriber is gone, or a reader has stopped.

@@ -259,6 +259,7 @@ func (co *coordinator) relist(shards []shard) {
 			s.missed = 0
 		} else if s.missed++; s.missed >= forgetAfter && s.reader == nil && !co.isYoung(s) {
 			delete(co.shards, id)
+			co.inOrder = nil
 		}
 	}
 }
@@ -280,6 +281,7 @@ func (co *coordinator) know(s shard) {
 		return
 	}
 	co.shards[s.id] = &shardInfo{shard: s}
+	co.inOrder = nil
 }
 
 // meet adds a child that was learned of from its parent's end. It may have another parent that no listing has shown yet, as that one was made by

@@ -14,10 +14,15 @@ import (
 
 // The last look of a coordinator that ends. Whoever hands a shard to a node that is leaving may not know it yet, and nodes that leave together may
 // name each other. What is left in this node's name by then, and what it has handed to nodes that are leaving or gone, goes to others, or is
-// released.
+// released. It begins when the others can see that this node leaves. So what is handed to it later is handed by a node that sees so in a look
+// that follows, and each one looks again after it has given something away.
 
-// sweepTime bounds each of the two calls of a sweep.
-const sweepTime = time.Second
+const (
+	// sweepTime bounds each of the two calls of a sweep, and the wait for its beginning.
+	sweepTime = time.Second
+	// maxSweeps is how often a coordinator sweeps at most.
+	maxSweeps = 4
+)
 
 // sweepSeen is what it sees.
 type sweepSeen struct {
@@ -29,6 +34,7 @@ type sweepSeen struct {
 type swept struct{ rows []leasestore.Lease }
 
 func (co *coordinator) sweep() {
+	co.closing.sweeps++
 	store, id := co.store, co.found.id
 	co.fx.run(min(co.cfg.Timings.LeaseTTL/3, sweepTime), func(ctx context.Context) any {
 		view, err := store.View(ctx, id)
@@ -80,8 +86,16 @@ func (co *coordinator) onSweepSeen(c actor.Context, m sweepSeen) {
 }
 
 func (co *coordinator) onSwept(c actor.Context, m swept) {
+	given := false
 	for _, row := range m.rows {
 		co.hintOwner(c, messages.HintKind_HINT_KIND_HANDED, row.Owner)
+		if s := co.shards[row.Shard]; s != nil && row.Owner != "" {
+			s.heir, given = heir{id: row.Owner, counter: row.Counter}, true
+		}
+	}
+	if given && co.closing.sweeps < maxSweeps {
+		co.sweep() // those may be leaving, too
+		return
 	}
 	co.finishClose(c)
 }

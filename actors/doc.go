@@ -25,20 +25,20 @@
 //	lineage.go              which shards may start, and where (pure)
 //	audit.go retire.go      what a listing lacks; which leases nobody needs any more (pure)
 //	life.go                 is a listing still of the same stream (pure)
-//	reader*.go page.go      lease and handover, fetch, unpack, deliver and redeliver, end, move; pages as deliveries, aggregated records opened
+//	reader*.go              lease and handover, open, fetch, pause, failures, unpack, deliver and redeliver, end, move
+//	page.go arena.go        pages as deliveries, aggregated records opened; the memory that pages keep (pure)
 //	fanout.go               enhanced fan-out
 //	window*.go pacer.go     what is read and not settled, the watermark, what may have been lost; the pace of reads (pure)
-//	budget.go               what all readers hold together
+//	budget.go turnstile.go  what all readers hold together; how many of them are at once at the service, and at the store
 //	broker_publish.go       which publisher a record goes to
 //	publisher*.go           publish: take in, requests, their outcome (pure), the shard map
 //	outbox*.go lane.go      what waits: order per key, a lane for each shard, the slow ones apart (pure)
 //	pace.go aggregate.go    how fast a throttled shard is written to; filling aggregated records (pure)
 //	shard_map.go            which shard a record goes to (pure)
-//	put_protocol.go         the body of PutRecords
 //	outlet.go ticket.go     publishing from Go code
 //	quota.go                what all publishers of a stream, and of the broker, hold
 //	record_fields.go publish_options.go
-//	handler.go ask.go       Go functions as subscribers; asking actors from Go code
+//	handler*.go ask.go      Go functions as subscribers; asking actors from Go code
 //	effects.go timer.go     calls off the mailbox; timers fenced by number
 //	pool.go                 the goroutines that actors and effects run on
 //	supervise.go tombstone.go status.go dead_letter.go

@@ -67,6 +67,11 @@ func (e *effects) run(timeout time.Duration, call func(ctx context.Context) any)
 	return cancel
 }
 
+// post is for what is to tell the actor something from elsewhere, as if it were the result of a call.
+func (e *effects) post(result any) {
+	e.root.Send(e.self, effectDone{incarnation: e.incarnation, result: result})
+}
+
 func recovering(ctx context.Context, call func(ctx context.Context) any) (result any) {
 	defer func() {
 		if r := recover(); r != nil {

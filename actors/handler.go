@@ -181,6 +181,9 @@ func (h *handler) onGone(c actor.Context, l *lane) {
 	h.workers--
 	h.flush(c, l)
 	h.start(c, l)
+	if l.idle() {
+		delete(h.lanes, l.shard) // a stream that is resharded has ever new shards
+	}
 	h.checkDrained(c)
 }
 

@@ -55,6 +55,11 @@ func (l *lane) take(deliveries []*messages.Delivery, reader *actor.PID) {
 	}
 }
 
+// idle reports whether there is nothing in it.
+func (l *lane) idle() bool {
+	return l.workers == 0 && l.at == len(l.waiting) && len(l.jobs) == 0 && len(l.acks) == 0
+}
+
 // feed lays waiting records ready.
 func (l *lane) feed() {
 	for l.at < len(l.waiting) && l.lay(l.waiting[l.at]) {

@@ -68,12 +68,13 @@ func LoadAWS(ctx context.Context, cfg Config) (aws.Config, func(), error) {
 		return *cfg.AWS, func() {}, nil
 	}
 	// A read of one shard keeps one connection busy. The SDK's default of ten idle connections to a host would open and close
-	// one per call beyond ten shards; its buffers, 128 KiB a connection, would be most of what an idle shard costs.
+	// one per call beyond ten shards; its buffers, 128 KiB a connection, would be most of what an idle shard costs. What is large passes by
+	// the buffers.
 	var transport *http.Transport
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.MaxIdleConnsPerHost, t.MaxIdleConns = 256, 0
+		t.MaxIdleConnsPerHost, t.MaxIdleConns = cfg.idleConnections(), 0
 		t.IdleConnTimeout = 30 * time.Second
-		t.ReadBufferSize, t.WriteBufferSize = 16<<10, 16<<10
+		t.ReadBufferSize, t.WriteBufferSize = 4<<10, 4<<10
 		transport = t
 	})
 	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(client)}
@@ -102,6 +103,11 @@ func LoadAWS(ctx context.Context, cfg Config) (aws.Config, func(), error) {
 			transport.CloseIdleConnections()
 		}
 	}, err
+}
+
+// idleConnections is how many are kept: as many as may be in use, and some for what is not a read.
+func (cfg *Config) idleConnections() int {
+	return max(256, cfg.Limits.withDefaults().ReadCalls+64)
 }
 
 // testRegion goes with test credentials: emulators take any.

@@ -46,6 +46,7 @@ type reader struct {
 	// Incarnation.
 	fx       *effects
 	timers   *timers[readerTimer]
+	turns    readerTurns
 	behavior actor.Behavior
 	state    messages.ShardState
 
@@ -170,6 +171,7 @@ func (r *reader) Receive(c actor.Context) {
 		r.fetch.drop()
 		r.fx.stop()
 		r.timers.stop()
+		r.turns.drop()
 		r.share.free()
 	case *actor.Stopped:
 	case effectDone:
@@ -190,6 +192,7 @@ func (r *reader) Receive(c actor.Context) {
 // begin begins with the lease; the iterator comes after it.
 func (r *reader) begin(c actor.Context) {
 	r.fx, r.timers = newEffects(c, r.cfg.pool), newTimers[readerTimer](c)
+	r.turns = newReaderTurns(r.cfg, r.fx)
 	r.behavior = actor.NewBehavior()
 	r.lease = keeper{lease: r.readerSpec.lease}
 	start := r.readerSpec.start
@@ -302,6 +305,8 @@ func (r *reader) onResult(c actor.Context, result any) {
 		r.onEndChecked(c, m)
 	case moveProbed:
 		r.onMoveProbed(c, m)
+	case turnCame:
+		r.onTurn(m)
 	}
 }
 

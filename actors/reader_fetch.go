@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -36,6 +35,7 @@ type fetcher struct {
 	pushedAt time.Time // when it was last asked for
 	pushes   int       // events of it
 	opening  bool
+	openDue  bool // it is to be opened when there is a place for the call
 	calling  bool
 	cancel   context.CancelFunc
 	pace     *pacer    // of GetRecords
@@ -63,6 +63,7 @@ func (f *fetcher) abandon() {
 	}
 	f.drop()
 	f.cancel, f.opening, f.calling, f.lastRead, f.failures = nil, false, false, "", 0
+	f.openDue = false
 	f.refusals, f.reopened = 0, false
 	f.next, f.since, f.stirred, f.refused = time.Time{}, time.Time{}, time.Time{}, 0
 }
@@ -79,14 +80,6 @@ func (f *fetcher) behind(pollInterval time.Duration) int64 {
 // lagKnown is how long a lag is believed. With enhanced fan-out it is told every five seconds.
 const lagKnown = 10 * time.Second
 
-// iteratorOpened is the result of GetShardIterator.
-type iteratorOpened struct {
-	generation uint64
-	iterator   string
-	push       *push
-	err        error
-}
-
 // pageRead is the result of GetRecords. The actor makes deliveries of it itself, once the next call is under way.
 type pageRead struct {
 	generation   uint64
@@ -94,159 +87,6 @@ type pageRead struct {
 	limit        int
 	continuation string // where to subscribe again, with enhanced fan-out
 	err          error
-}
-
-// iteratorInput says where to open: after what was read, else at the position.
-func (f *fetcher) iteratorInput() *kinesis.GetShardIteratorInput {
-	in := &kinesis.GetShardIteratorInput{}
-	sequence, _ := f.position.Sequence()
-	switch {
-	case f.lastRead != "":
-		in.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber
-		in.StartingSequenceNumber = aws.String(f.lastRead)
-	case f.tip:
-		in.ShardIteratorType = types.ShardIteratorTypeLatest
-	default:
-		switch f.position.Kind() {
-		case leasestore.KindTimestamp:
-			in.ShardIteratorType = types.ShardIteratorTypeAtTimestamp
-			in.Timestamp = aws.Time(instantToAsk(f.position.Time(), time.Now(), f.refused))
-		case leasestore.KindBefore, leasestore.KindSequence:
-			// After a checkpoint too, as it may be within an aggregated record. What of the record is settled is dropped again.
-			in.ShardIteratorType = types.ShardIteratorTypeAtSequenceNumber
-			in.StartingSequenceNumber = aws.String(sequence)
-		case leasestore.KindNone, leasestore.KindTrimHorizon, leasestore.KindShardEnd:
-			in.ShardIteratorType = types.ShardIteratorTypeTrimHorizon
-		}
-	}
-	return in
-}
-
-// opensAt notes what an iterator was asked for.
-func (f *fetcher) opensAt(in *kinesis.GetShardIteratorInput) {
-	f.tip, f.since = false, time.Time{}
-	switch {
-	case in.Timestamp == nil:
-	case f.wasTip:
-		// A tip that the service takes for the future is not to cost a record that came after the opening.
-		f.since = *in.Timestamp
-	default:
-		f.since = f.position.Time()
-	}
-}
-
-// openIterator asks for an iterator. The tip is asked for once, whatever comes of it: later tries open at the instant that
-// the lease has stored.
-func (r *reader) openIterator() {
-	f := &r.fetch
-	if f.opening || r.drain.draining {
-		return
-	}
-	if r.consumerARN != "" {
-		r.openPush()
-		return
-	}
-	now := time.Now()
-	if wait := f.opens.wait(now); wait > 0 {
-		r.timers.set(timerOpen, wait)
-		return
-	}
-	f.opens.called(now)
-	r.timers.cancel(timerOpen)
-	in := f.iteratorInput()
-	f.opensAt(in)
-	f.opening = true
-	in.StreamName, in.StreamARN = r.how.stream.target()
-	in.ShardId = aws.String(r.shard.id)
-	client, generation := r.clients.Data, r.generation
-	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
-		out, err := client.GetShardIterator(ctx, in)
-		if err != nil {
-			return iteratorOpened{generation: generation, err: err}
-		}
-		return iteratorOpened{generation: generation, iterator: aws.ToString(out.ShardIterator)}
-	})
-}
-
-func (r *reader) onIteratorOpened(c actor.Context, m iteratorOpened) {
-	f := &r.fetch
-	if m.generation != r.generation || r.drain.draining {
-		if m.push != nil {
-			m.push.close()
-		}
-		return
-	}
-	f.opening = false
-	switch {
-	case m.err != nil && r.consumerARN != "" && isInUse(m.err):
-		r.notOpened(c, readError(r.how.stream.spelling, r.shard.id, "another subscription of the consumer is in the way", m.err))
-		r.timers.set(timerOpen, jitterUp(pushPause))
-		return
-	case m.err != nil:
-		r.onIteratorFailure(c, m.err)
-		return
-	case m.iterator == "":
-		// Some services answer a closed shard so.
-		r.onEndCandidate(nil, true)
-		return
-	}
-	f.iterator, f.push, f.refused, f.pushes = m.iterator, m.push, 0, 0
-	r.end.notFound = nil // that was of a position, or a listing, of before
-	if r.state == statePositioning {
-		r.transition(stateReading, r.reading)
-	}
-	r.afterOpened(c)
-	r.fetchMore()
-}
-
-// afterOpened tells whoever waits for the iterator.
-func (r *reader) afterOpened(c actor.Context) {
-	if !r.reported {
-		r.reported = true
-		c.Send(c.Parent(), readerReady{shard: r.shard.id})
-	}
-	if r.seekWritten() {
-		r.answerMove(c, nil)
-	}
-}
-
-func (r *reader) onIteratorFailure(c actor.Context, err error) {
-	e := readError(r.how.stream.spelling, r.shard.id, "no iterator at "+r.placeText(), err)
-	switch f := &r.fetch; {
-	case classify(err) == failureNotFound:
-		r.onNotFound(e) // the shard was trimmed away, or the whole stream is gone: the listing says
-		return
-	case classify(err) != failureInvalid:
-	case !f.since.IsZero() && f.refused < maxInstants:
-		f.refused++ // the clocks differ, or it is to be read from some day on
-		r.openIterator()
-		return
-	case f.lastRead == "" && f.position.Kind() == leasestore.KindSequence:
-		// A checkpoint whose record was trimmed is accepted. Nobody but the owner of the data can say where to go on.
-		e.Advice = "the checkpoint is not of this shard; seek to say where to read on"
-	}
-	r.notOpened(c, e)
-}
-
-// notOpened tells whoever waits for the iterator that there is none yet, and tries again later.
-func (r *reader) notOpened(c actor.Context, e *Error) {
-	if !r.reported {
-		c.Send(c.Parent(), readerTrouble{shard: r.shard.id, err: e})
-	}
-	if kind := classify(e); kind == failureInvalid || kind == failureNotFound {
-		c.Send(c.Parent(), shardDoubted{})
-	}
-	if r.seekWritten() && classify(e).lasting() {
-		r.answerMove(c, e)
-	}
-	r.timers.set(timerOpen, r.failed(c, e))
-}
-
-func (r *reader) placeText() string {
-	if r.fetch.lastRead != "" {
-		return r.fetch.lastRead
-	}
-	return r.fetch.position.String()
 }
 
 // fetchMore reads the next page if there is an iterator, room for it, and it is time.
@@ -261,13 +101,7 @@ func (r *reader) fetchAfter(page []types.Record) {
 		return
 	}
 	now := time.Now()
-	wait := max(f.next.Sub(now), f.pace.wait(now))
-	if f.push != nil {
-		wait = 0 // the service sets the pace
-	} else if adding == 0 && !r.window.worthReading() {
-		wait = max(wait, f.called.Add(r.how.pollInterval).Sub(now))
-	}
-	if wait > 0 {
+	if wait := r.fetchWait(now, adding); wait > 0 {
 		if wake := now.Add(wait); !r.timers.armed(timerFetch) || wake.Before(f.wake) {
 			f.wake = wake
 			r.timers.set(timerFetch, wait)
@@ -275,16 +109,39 @@ func (r *reader) fetchAfter(page []types.Record) {
 		return
 	}
 	r.timers.cancel(timerFetch)
+	done, ok := r.turns.page(f.push != nil)
+	if !ok {
+		return
+	}
 	limit := r.pageLimit(room, now)
 	if !r.share.reserve() {
 		if adding > 0 || !r.window.empty() {
+			done()
 			return // the settling of what is held goes on here
 		}
 		limit = min(limit, fewRecords)
 	}
 	f.pace.called(now)
 	f.called, f.calling = now, true
-	generation := r.generation
+	r.readPage(limit, done)
+}
+
+// fetchWait is how long the next read has to wait.
+func (r *reader) fetchWait(now time.Time, adding int) time.Duration {
+	f := &r.fetch
+	if f.push != nil {
+		return 0 // the service sets the pace
+	}
+	wait := max(f.next.Sub(now), f.pace.wait(now))
+	if adding == 0 && !r.window.worthReading() {
+		wait = max(wait, f.called.Add(r.how.pollInterval).Sub(now))
+	}
+	return wait
+}
+
+// readPage calls for up to so many records, or waits for the next event of the open subscription; done is called when the call has ended.
+func (r *reader) readPage(limit int, done func()) {
+	f, generation := &r.fetch, r.generation
 	if open := f.push; open != nil {
 		f.cancel = r.fx.run(pushWatchdog, func(ctx context.Context) any { return open.nextEvent(ctx, generation) })
 		return
@@ -295,6 +152,7 @@ func (r *reader) fetchAfter(page []types.Record) {
 	}
 	client := r.clients.Data
 	f.cancel = r.fx.run(r.cfg.Timings.CallTimeout, func(ctx context.Context) any {
+		defer done()
 		out, err := client.GetRecords(ctx, in)
 		if err == nil {
 			err = checkRecords(out.Records)
@@ -369,86 +227,3 @@ func (f *fetcher) idle(pause time.Duration) time.Duration {
 	}
 	return spread(pause)
 }
-
-const (
-	// throttleFirst is the pause after a throttle: the service counts over a second.
-	throttleFirst = time.Second
-	throttleMax   = 10 * time.Second
-	failureFirst  = 100 * time.Millisecond
-	failureMax    = 10 * time.Second
-	// deniedPause is for failures that a person has to solve.
-	deniedPause = 10 * time.Second
-	// reopenAfter is how many failures in a row make the iterator suspect: some services answer 500 for an expired one.
-	reopenAfter = 5
-)
-
-// onReadFailure keeps the place and tries again, each kind of failure in its way.
-func (r *reader) onReadFailure(c actor.Context, err error) {
-	f := &r.fetch
-	e := readError(r.how.stream.spelling, r.shard.id, "the shard can't be read", err)
-	kind := classify(err)
-	switch kind {
-	case failureExpired, failureInvalid:
-		// Where reading goes on is known without the iterator.
-		f.iterator = ""
-		if !f.reopened {
-			f.reopened = true
-			r.openIterator()
-			return
-		}
-		r.timers.set(timerOpen, r.failed(c, e))
-		return
-	case failureNotFound:
-		f.iterator = ""
-		r.onNotFound(e)
-		return
-	case failureThrottled:
-		f.next = time.Now().Add(r.failed(c, e))
-		if f.iterator == "" {
-			r.timers.set(timerOpen, time.Until(f.next))
-		}
-	case failureTransient, failureTimeout, failureDenied, failureConfig, failureCredentials:
-		f.next = time.Now().Add(r.failed(c, e))
-		if f.iterator == "" || f.failures%reopenAfter == 0 {
-			f.iterator = ""
-			r.timers.set(timerOpen, time.Until(f.next))
-			return
-		}
-	}
-	r.fetchMore()
-}
-
-// failed counts a failure, tells the subscriber when it lasts, and says how long to wait. A throttle is none.
-func (r *reader) failed(c actor.Context, e *Error) time.Duration {
-	f := &r.fetch
-	kind := classify(e)
-	if kind == failureThrottled {
-		f.refusals++
-		pause := throttlePause(f.refusals, f.owed)
-		f.owed = 0
-		return jitterUp(pause)
-	}
-	f.failures++
-	r.log().Debug("read failed", slog.Int("failures", f.failures), slog.Any("error", e))
-	if !f.told && (f.failures >= tellAfter || kind.lasting()) {
-		f.told = true
-		r.log().Warn("the shard can't be read", slog.Any("error", e))
-		r.tell(c, e)
-	}
-	if kind.lasting() {
-		return jitter(deniedPause)
-	}
-	return jitter(backoff(failureFirst, failureMax, f.failures))
-}
-
-// recovered: the shard has been read. An iterator is not enough: it may be had though reading is refused.
-func (r *reader) recovered() {
-	if r.fetch.told {
-		r.log().Info("the shard can be read again")
-	}
-	f := &r.fetch
-	f.failures, f.refusals, f.reopened, f.told = 0, 0, false, false
-}
-
-// jitterUp is d or up to a fifth more.
-func jitterUp(d time.Duration) time.Duration { return max(d, jitter(d)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -22,6 +23,7 @@ type keeper struct {
 
 	writing       bool
 	renewDue      bool
+	spread        bool // its renewals do not fall together with others'
 	checkpointDue bool
 	failures      int
 	failedSince   time.Time              // start of the first of them
@@ -85,6 +87,20 @@ func (k *keeper) nextOp(watermark leasestore.Checkpoint, to string) (leaseOp, bo
 	return 0, false
 }
 
+// renewIn is how long the lease is left alone after a write. It is any part of the interval once, after the lease was taken, after failures, and after the
+// first renewal that follows checkpoints: leases that were written together are not to be renewed together for ever.
+func (k *keeper) renewIn(op leaseOp, every time.Duration) time.Duration {
+	if op == opCheckpoint {
+		k.spread = false
+		return every
+	}
+	if !k.spread {
+		k.spread = true
+		return time.Duration(rand.Float64() * float64(every)) //nolint:gosec // spreads load, guards nothing
+	}
+	return every
+}
+
 // lastState is the lease as this reader would have left it: with the watermark, unless a seek has voided that.
 func (k *keeper) lastState(watermark leasestore.Checkpoint) leasestore.Lease {
 	if k.trustedUntil.IsZero() {
@@ -99,6 +115,10 @@ func (k *keeper) lastState(watermark leasestore.Checkpoint) leasestore.Lease {
 
 // acquire takes the lease, as last seen by the coordinator.
 func (r *reader) acquire() {
+	taken, ok := r.turns.acquire.take()
+	if !ok {
+		return
+	}
 	r.lease.writing = true
 	store, owner, lease := r.store, r.owner, r.lease.lease
 	if lease.Counter == 0 {
@@ -108,6 +128,7 @@ func (r *reader) acquire() {
 	void := lease.Counter != 0 && (r.moveFirst || lease.Seek != r.seekNumber || lease.Checkpoint.IsZero())
 	to, seek := r.readerSpec.start.start, r.seekNumber
 	r.fx.run(r.leaseTimeout(), func(ctx context.Context) any {
+		defer taken()
 		done := leaseWritten{op: opAcquire, started: time.Now()}
 		done.lease, done.err = store.Acquire(ctx, lease, owner)
 		found := done.err != nil
@@ -243,8 +264,10 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 		k.checkpointDue = false
 	}
 	k.trustedUntil = since.Add(r.cfg.Timings.LeaseTTL)
-	r.timers.set(timerTrust, time.Until(k.trustedUntil))
-	r.timers.set(timerRenew, r.cfg.Timings.RenewEvery)
+	if !r.timers.armed(timerTrust) { // else it is set anew when it fires, which is not at each renewal
+		r.timers.set(timerTrust, time.Until(k.trustedUntil))
+	}
+	r.timers.set(timerRenew, k.renewIn(m.op, r.cfg.Timings.RenewEvery))
 	r.timers.cancel(timerLeaseRetry)
 	moved := k.move != nil && k.lease.Checkpoint == *k.move && k.lease.Seek == k.moveNumber
 	if moved {
@@ -338,6 +361,7 @@ func (r *reader) onLeaseFailure(c actor.Context, m leaseWritten) {
 		k.failedSince = m.started
 	}
 	k.failures++
+	k.spread = false
 	r.log().Warn("lease store", slog.String("write", m.op.String()), slog.Int("failures", k.failures), slog.Any("error", m.err))
 	e := r.leaseTrouble("the lease could not be written ("+m.op.String()+")", m.err)
 	switch {
@@ -374,7 +398,11 @@ func (r *reader) trusted() bool {
 
 // onTrustEnded: no write has succeeded for a ttl, so another node may have taken the shard.
 func (r *reader) onTrustEnded(c actor.Context) {
-	if r.lease.held && r.state == stateReading && !r.trusted() {
+	if left := time.Until(r.lease.trustedUntil); left > 0 {
+		r.timers.set(timerTrust, left)
+		return
+	}
+	if r.lease.held && r.state == stateReading {
 		r.log().Warn("lease not renewed within its ttl: delivering nothing until it is")
 		r.tell(c, r.leaseTrouble("the lease could not be renewed within its ttl; deliveries pause", nil))
 		r.transition(statePaused, r.paused)

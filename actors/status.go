@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -110,11 +112,13 @@ func (co *coordinator) onStatusRequest(c actor.Context, m *messages.StatusReques
 
 func (co *coordinator) onReaderStatus(c actor.Context, m readerStatus) {
 	co.status.got(c, m.id, func(status *messages.Status) {
-		for i, row := range status.Subscriptions[0].GetShards() {
-			if row.GetShardId() == m.status.GetShardId() {
-				m.status.Parents, m.status.StartingHashKey, m.status.EndingHashKey = row.GetParents(), row.GetStartingHashKey(), row.GetEndingHashKey()
-				status.Subscriptions[0].Shards[i] = m.status
-			}
+		shards := status.Subscriptions[0].GetShards() // in the order of their ids
+		if i, found := slices.BinarySearchFunc(shards, m.status.GetShardId(), func(row *messages.ShardStatus, id string) int {
+			return strings.Compare(row.GetShardId(), id)
+		}); found {
+			row := shards[i]
+			m.status.Parents, m.status.StartingHashKey, m.status.EndingHashKey = row.GetParents(), row.GetStartingHashKey(), row.GetEndingHashKey()
+			shards[i] = m.status
 		}
 	})
 }

@@ -94,5 +94,8 @@ func pause(ctx context.Context, d time.Duration) error {
 // after runs f once d has passed, on a goroutine of its own.
 func after(d time.Duration, f func()) { time.AfterFunc(d, f) }
 
+// afterUnlessStopped does so unless the timer is stopped before.
+func afterUnlessStopped(d time.Duration, f func()) *time.Timer { return time.AfterFunc(d, f) }
+
 // newLinger is a timer for waiting a while for something else.
 func newLinger(d time.Duration) *time.Timer { return time.NewTimer(d) }

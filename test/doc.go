@@ -298,7 +298,7 @@
 //	    actors: TestEverythingAtOnce
 //	    test: TestEndInTheMiddleOfEverything
 //	D13  Idle shards cost goroutines.
-//	    actors: TestIdleShardsCostNoGoroutines
+//	    actors: TestIdleShardsCostNoGoroutines TestManyShardsAreNoBurst
 //	D14  A mailbox without bound.
 //	    actors: TestTheMailboxHoldsNoMoreThanTheWindow
 //	D15  An end in order, reader by reader.

@@ -14,6 +14,7 @@ func TestMain(m *testing.M) {
 	beSoakChild()          // likewise
 	beFarSubscriber()
 	beClusterMember()
+	beScaleChild()
 	goleak.VerifyTestMain(emulators.Main(runner{m}))
 }
 
