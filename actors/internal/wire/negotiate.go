@@ -16,7 +16,7 @@ import (
 // terms are what is known of a service's CBOR.
 type terms struct {
 	state  atomic.Int32
-	broken atomic.Int32 // answers that were none
+	broken atomic.Int32 // answers in a row that were none
 }
 
 const (
@@ -52,6 +52,9 @@ func (p *protocol) speak(ctx context.Context, in middleware.InitializeInput, nex
 	switch {
 	case err == nil:
 		p.terms.state.CompareAndSwap(unproven, taken)
+		if p.terms.broken.Load() > 0 {
+			p.terms.broken.Store(0)
+		}
 		return out, metadata, nil
 	case errors.Is(err, errCBOR):
 		if p.terms.broken.Add(1) >= mostBroken {
@@ -71,7 +74,7 @@ func (p *protocol) speak(ctx context.Context, in middleware.InitializeInput, nex
 	return again, metadata, errAgain
 }
 
-// mostBroken is how many answers may say that they are CBOR and not be: emulators cut long ones off, all others are an accident.
+// mostBroken is how many answers in a row may say that they are CBOR and not be: emulators cut long ones off, all others are an accident.
 const mostBroken = 3
 
 func (p *protocol) refuse(err error) {

@@ -221,6 +221,21 @@ func TestAnswersThatAreNoCBORAreAskedForAgain(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(s.log.String(), "does not take CBOR"))
 }
 
+// Accidents that are far apart say nothing of the service.
+func TestBrokenAnswersAreForgottenWithTheNextGoodOne(t *testing.T) {
+	s := newSituation(t)
+	for range 3 * mostBroken {
+		s.front.becomes(always(http.StatusOK, cborType, "\xa1"))
+		_, err := s.get(t)
+		require.NoError(t, err)
+		require.Equal(t, "cbor json", s.front.asked())
+		s.front.becomes(nil)
+		_, err = s.get(t)
+		require.NoError(t, err)
+		require.Equal(t, "cbor", s.front.asked())
+	}
+}
+
 // An answer may be in JSON all the same, or not say what it is in.
 func TestAnAnswerIsInTheFormatThatItSays(t *testing.T) {
 	for name, answer := range map[string]func(string) *smithyhttp.Response{
