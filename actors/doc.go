@@ -26,6 +26,8 @@
 //	audit.go retire.go      what a listing lacks; which leases nobody needs any more (pure)
 //	life.go                 is a listing still of the same stream (pure)
 //	reader*.go page.go      lease and handover, fetch, unpack, deliver and redeliver, end, move; pages as deliveries, aggregated records opened
+//	arena.go                what a page keeps in memory
+//	envelope_block.go       memory for the messages of deliveries
 //	fanout.go               enhanced fan-out
 //	window*.go pacer.go     what is read and not settled, the watermark, what may have been lost; the pace of reads (pure)
 //	budget.go turnstile.go  what all readers hold together; how many of them are at once at the service, and at the store
