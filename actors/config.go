@@ -288,7 +288,9 @@ func (cfg Config) withDefaults() *Config {
 	if cfg.budget == nil {
 		cfg.budget = &budget{limit: cfg.Limits.HeldBytes}
 	}
-	cfg.calls, cfg.acquisitions = newTurnstile(cfg.Limits.ReadCalls), newTurnstile(maxAcquisitions)
+	if cfg.calls == nil {
+		cfg.calls, cfg.acquisitions = newTurnstile(cfg.Limits.ReadCalls), newTurnstile(maxAcquisitions)
+	}
 	cfg.publish = &publishBudget{limit: cfg.Limits.PublishBytes}
 	return &cfg
 }

@@ -27,6 +27,7 @@
 //	life.go                 is a listing still of the same stream (pure)
 //	reader*.go              lease and handover, open, fetch, pause, failures, unpack, deliver and redeliver, end, move
 //	page.go arena.go        pages as deliveries, aggregated records opened; the memory that pages keep (pure)
+//	envelope_block.go       memory for the messages of deliveries
 //	fanout.go               enhanced fan-out
 //	window*.go pacer.go     what is read and not settled, the watermark, what may have been lost; the pace of reads (pure)
 //	budget.go turnstile.go  what all readers hold together; how many of them are at once at the service, and at the store

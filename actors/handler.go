@@ -165,6 +165,9 @@ func (h *handler) start(c actor.Context, l *lane) {
 // onDone has the record settled, together with those that are done by the time the flush comes.
 func (h *handler) onDone(c actor.Context, j *job) {
 	l := j.lane
+	if j.delivery == nil {
+		return // repeated after a panic, and settled before it
+	}
 	if l.acks = append(l.acks, j); len(l.acks) == 1 {
 		c.Send(c.Self(), flushLane{l})
 	}

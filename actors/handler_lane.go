@@ -24,9 +24,9 @@ type lane struct {
 	acks    []*job // to be settled together by the next flush
 }
 
-// job is a record to be handled.
+// job is a record to be handled. Jobs come in blocks, of which each keeps all.
 type job struct {
-	delivery *messages.Delivery
+	delivery *messages.Delivery // nil once it is settled, so that one that takes long does not keep the others' records
 	reader   *actor.PID
 	lane     *lane
 	err      error
@@ -85,17 +85,18 @@ func (l *lane) lay(j *job) bool {
 func (l *lane) acked(settle func(reader *actor.PID, s *messages.Settle)) {
 	slices.SortFunc(l.acks, func(a, b *job) int { return cmp.Compare(a.delivery.GetDeliveryId(), b.delivery.GetDeliveryId()) })
 	for len(l.acks) > 0 {
-		first := l.acks[0]
+		reader, generation := l.acks[0].reader, l.acks[0].delivery.GetGeneration()
 		var batch messages.DeliveryBatch
 		rest := l.acks[:0]
 		for _, j := range l.acks {
-			if (j.reader == first.reader || j.reader.Equal(first.reader)) && j.delivery.GetGeneration() == first.delivery.GetGeneration() {
+			if (j.reader == reader || j.reader.Equal(reader)) && j.delivery.GetGeneration() == generation {
 				batch.Deliveries = append(batch.Deliveries, j.delivery)
+				j.delivery = nil
 			} else {
 				rest = append(rest, j)
 			}
 		}
-		settle(first.reader, batch.Ack())
+		settle(reader, batch.Ack())
 		clear(l.acks[len(rest):])
 		l.acks = rest
 	}
@@ -132,6 +133,7 @@ func (w worker) do(j *job) {
 	case j.reader == nil:
 	case j.err != nil || w.ctx.Err() != nil: // seldom, or the handler may be gone soon
 		w.root.Send(j.reader, outcomeOf(j.delivery, j.err))
+		j.delivery = nil
 	default:
 		w.root.Send(w.self, (*jobDone)(j))
 	}

@@ -58,10 +58,10 @@ type reader struct {
 	end        shardEnd
 	seek       *moveReader // under way
 	drain      drainState
-	envelopes  []actor.MessageEnvelope // for the next deliveries; none while nothing is unsettled, as they keep the last ones
-	reported   bool                    // readerReady was sent
-	unknown    int                     // settlements that were not ours
-	spent      map[uint64]uint64       // correlation of a dead letter under way → delivery id
+	envelopes  envelopes         // none while nothing is unsettled, as they keep the last ones
+	reported   bool              // readerReady was sent
+	unknown    int               // settlements that were not ours
+	spent      map[uint64]uint64 // correlation of a dead letter under way → delivery id
 
 	lettersTold bool // the subscriber knows that dead letters can't be stored
 }
@@ -215,7 +215,7 @@ func (r *reader) newGeneration() {
 		stream: r.how.stream.spelling, shard: r.shard.id, generation: r.generation, policy: r.how.strays,
 		keys: kpl.ParseRange(r.shard.startingKey, r.shard.endingKey), stray: strays{count: r.unpack.stray.count},
 	}
-	r.spent = make(map[uint64]uint64)
+	r.spent, r.envelopes = make(map[uint64]uint64), envelopes{}
 	r.fetch.abandon()
 	r.end = shardEnd{}
 	for _, t := range []readerTimer{timerFetch, timerOpen, timerRetry, timerConfirm, timerRedeliver} {

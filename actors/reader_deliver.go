@@ -29,21 +29,12 @@ func (r *reader) deliver(c actor.Context) {
 	r.armRedelivery()
 }
 
-// envelopeBlock is how many records' envelopes share a block of memory at most, and so how long one of them can hold the others.
-const (
-	envelopeBlock = 64
-	fewEnvelopes  = 8
-)
-
 // deliverSingly sends a message per record. Request would allocate an envelope for each; here they come in blocks, of which the rest is kept: a
 // subscriber that settles one by one has them sent one by one.
 func (r *reader) deliverSingly(c actor.Context) {
+	r.envelopes.trim()
 	for d := r.window.next(); d != nil; d = r.window.next() {
-		if len(r.envelopes) == 0 {
-			r.envelopes = make([]actor.MessageEnvelope, min(envelopeBlock, r.window.readyCount()+fewEnvelopes))
-		}
-		env := &r.envelopes[0]
-		r.envelopes = r.envelopes[1:]
+		env := r.envelopes.next(r.window.pageOf(d), r.window.readyCount())
 		env.Message, env.Sender = d, c.Self()
 		c.Send(r.subscriber, env)
 	}
@@ -111,7 +102,7 @@ func (r *reader) onForeignSettle(c actor.Context, m *messages.Settle) {
 // afterSettled goes on after the window changed.
 func (r *reader) afterSettled(c actor.Context) {
 	if r.window.empty() {
-		r.envelopes = nil
+		r.envelopes = envelopes{}
 	}
 	if r.drain.draining {
 		r.deliver(c) // what waits behind its key

@@ -22,6 +22,7 @@ type keeper struct {
 	trustedUntil time.Time
 
 	writing       bool
+	acquireDue    bool // it is to be taken when there is a place for that
 	renewDue      bool
 	spread        bool // its renewals do not fall together with others'
 	checkpointDue bool
@@ -116,17 +117,20 @@ func (k *keeper) lastState(watermark leasestore.Checkpoint) leasestore.Lease {
 // acquire takes the lease, as last seen by the coordinator.
 func (r *reader) acquire() {
 	taken, ok := r.turns.acquire.take()
-	if !ok {
+	if r.lease.acquireDue = !ok; !ok {
 		return
 	}
 	r.lease.writing = true
 	store, owner, lease := r.store, r.owner, r.lease.lease
+	to, seek, move := r.readerSpec.start.start, r.seekNumber, r.moveFirst
+	if r.lease.move != nil { // a seek came meanwhile; a lease that has its number is to have its position
+		to, move = *r.lease.move, true
+	}
 	if lease.Counter == 0 {
 		lease.Key = leasestore.Key{Stream: r.stream, Shard: r.shard.id}
-		lease.Checkpoint, lease.Seek, lease.Parents = r.readerSpec.start.start, r.seekNumber, r.shard.parents
+		lease.Checkpoint, lease.Seek, lease.Parents = to, seek, r.shard.parents
 	}
-	void := lease.Counter != 0 && (r.moveFirst || lease.Seek != r.seekNumber || lease.Checkpoint.IsZero())
-	to, seek := r.readerSpec.start.start, r.seekNumber
+	void := lease.Counter != 0 && (move || lease.Seek != seek || lease.Checkpoint.IsZero())
 	r.fx.run(r.leaseTimeout(), func(ctx context.Context) any {
 		defer taken()
 		done := leaseWritten{op: opAcquire, started: time.Now()}

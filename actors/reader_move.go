@@ -109,7 +109,7 @@ func (r *reader) move(c actor.Context) {
 	to := r.seek.to
 	r.lease.move, r.lease.moveNumber = &to, r.seek.number
 	r.seekNumber = r.seek.number
-	if !r.lease.held && !r.lease.writing {
+	if !r.lease.held && !r.lease.writing && !r.lease.acquireDue {
 		r.answerMove(c, r.endedWhileMoving())
 		return
 	}

@@ -161,6 +161,9 @@ func (w *window) next() *messages.Delivery {
 	return e.deliver()
 }
 
+// pageOf is the page that a record in flight is of.
+func (w *window) pageOf(d *messages.Delivery) *arena { return w.entries.at(d.DeliveryId).arena }
+
 // deliver is the message for this attempt. A message that was sent is never written again, so a further attempt is a copy.
 func (e *entry) deliver() *messages.Delivery {
 	d := e.delivery
