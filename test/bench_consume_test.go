@@ -33,7 +33,17 @@ var (
 
 // BenchmarkConsume reads streams of the embedded service in another process with a loop on the bare SDK client, a goroutine for each shard, and with the library,
 // in turn. "x-bare" is the library's rate over the loop's, "x-bare-cpu" its processor time over the loop's, "allocs/record" are the library's, all of
-// this process alone. Checkpoints are in memory, read pacing is off.
+// this process alone. Checkpoints are in memory, read pacing is off. Medians of 5 on two cores, November 2026, go 1.26.8:
+//
+//	go test ./test -run '^$' -bench 'Consume|WireFormats' -benchtime 1x -count 5
+//
+//	                                              records/s   x-bare   x-bare-cpu   allocs/record
+//	Batches, 8 × 25,000 of 512 bytes              617,000     2.8      0.31         0.41
+//	Singly, a message for each record             475,000     2.3      0.44         1.4
+//	Handler, a HandlerFunc, 16 keys at a time     364,000     2.0      0.47         2.2
+//	SmallBatches, 8 × 25,000 of 100 bytes         637,000     2.0      0.43         0.41
+//	LargeBatches, 8 × 250 of 50 KiB                 8,800     2.2      0.35         5.9
+//	OneShardBatches, 100,000 of 512 bytes         305,000     2.9      0.31         0.39
 func BenchmarkConsume(b *testing.B) {
 	url := serveApart(b)
 	for _, s := range []apartStream{eightShards, smallRecords, largeRecords, oneShard} {
@@ -55,7 +65,10 @@ func BenchmarkConsume(b *testing.B) {
 	}
 }
 
-// BenchmarkWireFormats reads a stream in CBOR and in JSON in turn, both with the library.
+// BenchmarkWireFormats reads a stream in CBOR and in JSON in turn, both with the library. Medians of 5: CBOR is 1.03 to 1.13 times as fast (single runs up to
+// 1.38), in 0.777 of the bytes. It is not faster by as much as it is shorter, because here nobody waits for the bytes: they go through memory. What CBOR saves of
+// the work is base64, which AVX2 decodes in 0.2 µs a record, and a third of the reading of members. Of the client's time of either, making records and
+// their memory takes 18 %, finding their parts 10 %, base64 2 %, the actors 16 %, collecting garbage 13 %, system calls 9 %.
 func BenchmarkWireFormats(b *testing.B) {
 	url := serveApart(b)
 	fillApart(b, url, eightShards)

@@ -20,21 +20,16 @@ import (
 )
 
 // The benchmarks run a loop on the bare SDK client and the library in turn against the same embedded service, and report the
-// library's rate as a ratio of the loop's ("x-bare": above 1 is faster), its processor time likewise ("x-bare-cpu": below 1 is less; both with the
-// service's, which runs in the same process) and its allocations per record beyond the loop's ("allocs-over"): these machines are
-// noisy, and only figures of one run can be compared. Records have 512 bytes, read pacing is off. Run them with
+// library's rate as a ratio of the loop's ("x-bare": above 1 is faster), its processor time likewise ("x-bare-cpu": below 1 is less) and its allocations per
+// record beyond the loop's ("allocs-over"): these machines are noisy, and only figures of one run can be compared. Their figures stand beside them:
 //
-//	go test ./test -run '^$' -bench . -benchtime 1x -count 5
+//	bench_consume_test.go   reading, with the service in another process
+//	bench_peers_test.go     other consumers
+//	bench_scale_test.go     many shards
+//	bench_publish_test.go   publishing
+//	bench_throttle_test.go  publishing to throttled shards
 //
-// Medians of 5 on two shared cores, November 2026, go 1.26.8:
-//
-//	                                x-bare   x-bare-cpu   allocs-over
-//	ConsumeBatches                  0.99     1.05         0.05
-//	ConsumeBatchesWideWindow        1.16     0.93        -0.17
-//	ConsumeSingly                   1.00     1.12         1.06
-//	ConsumeHandler                  0.80     1.64         5.9
-//	IdleShards (1,000)                       1.21         heap 26 MB, 0.97 goroutines per shard
-//	StalledSubscriber (4 shards)             holds 7 MB: 4 × 1,000 records of 512 bytes delivered, as many read ahead
+// StalledSubscriber, of 4 shards, holds 7 MB: 4 × 1,000 records of 512 bytes delivered, as many read ahead.
 
 const (
 	benchStream  = "bench"
