@@ -66,10 +66,11 @@ func TestReadersThatDrainLeaveTheirPlaces(t *testing.T) {
 		w.next(false)
 		for range 100 {
 			if last, _ := reads(); last == testStream {
-				break // the other's call has begun, and this one waits
+				break // the other's call begins
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
+		time.Sleep(500 * time.Millisecond) // it waits for its next turn
 		w.me.Request(sub.GetSubscription(), &messages.Unsubscribe{Timeout: durationOf(30 * time.Second)})
 		_, before := reads()
 		time.Sleep(20 * time.Second)

@@ -179,10 +179,10 @@ func (u *unrest) subscribe() {
 	}
 	d := &messages.StreamDescriptor{
 		Name: testStream, PerKeyOrder: true, RetryBackoff: durationOf(50 * time.Millisecond), StartAt: toHorizon(),
-		WindowRecords: new(int32(1 + u.dice.IntN(30))), WindowBytes: new(int64(1 + u.dice.IntN(20_000))),
+		WindowRecords: new(1 + u.dice.Int32N(30)), WindowBytes: new(int64(1 + u.dice.IntN(20_000))),
 	}
 	if !u.single {
-		d.BatchSize = new(int32(1 + u.dice.IntN(10)))
+		d.BatchSize = new(1 + u.dice.Int32N(10))
 	}
 	if u.dice.IntN(2) == 0 {
 		d.IdlePollInterval = durationOf(5 * time.Second)
@@ -292,9 +292,9 @@ func (u *unrest) calm() {
 func TestEveryRecordIsHandledInUnrest(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			dice := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test's
+			dice := rand.New(rand.NewPCG(seed, 1))
 			u := &unrest{
-				dice: dice, chance: rand.New(rand.NewPCG(seed, 2)), single: seed%2 == 0, troubled: true, //nolint:gosec // a test's
+				dice: dice, chance: rand.New(rand.NewPCG(seed, 2)), single: seed%2 == 0, troubled: true,
 				written: make(map[string]int), acked: make(map[string]map[int]bool), out: make(map[string]int),
 			}
 			calls, takes, held := newTurnstile(1+dice.IntN(3)), newTurnstile(1+dice.IntN(3)), &budget{limit: 1 << (14 + dice.IntN(16))}
