@@ -70,7 +70,7 @@ func TestARecordInAHandlerKeepsNoOthers(t *testing.T) {
 			}}, func(handler *actor.PID, reader *probe.Probe) {
 				var inUse atomic.Int64
 				func() {
-					batch := deliveries(1, 100)
+					batch := deliveries(100)
 					for _, d := range batch.Deliveries {
 						d.Data = make([]byte, 1000)
 						inUse.Add(1)

@@ -104,10 +104,10 @@ func handling(t *testing.T, cfg HandlerConfig, test func(handler *actor.PID, rea
 	})
 }
 
-func deliveries(from, n int) *messages.DeliveryBatch {
+func deliveries(n int) *messages.DeliveryBatch {
 	b := &messages.DeliveryBatch{}
 	for i := range n {
-		b.Deliveries = append(b.Deliveries, &messages.Delivery{ShardId: "shard", Generation: 1, DeliveryId: uint64(from + i)}) //nolint:gosec // a count
+		b.Deliveries = append(b.Deliveries, &messages.Delivery{ShardId: "shard", Generation: 1, DeliveryId: uint64(i + 1)}) //nolint:gosec // a count
 	}
 	return b
 }
@@ -152,7 +152,7 @@ func TestAHandlerSettlesWhatIsDone(t *testing.T) {
 		}
 		return nil
 	}}, func(handler *actor.PID, reader *probe.Probe) {
-		reader.Request(handler, deliveries(1, 600))
+		reader.Request(handler, deliveries(600))
 		time.Sleep(time.Minute)
 		ids, _ := settledWith(reader)
 		require.Len(t, ids, 599)
@@ -174,7 +174,7 @@ func TestAHandlerThatPanicsSettlesTheRest(t *testing.T) {
 			}
 		}
 	}}, func(handler *actor.PID, reader *probe.Probe) {
-		reader.Request(handler, deliveries(1, 100))
+		reader.Request(handler, deliveries(100))
 		ids, _ := settledWith(reader)
 		require.Len(t, ids, 100)
 		require.Positive(t, flushes)
@@ -190,7 +190,7 @@ func TestADrainingHandlerSettlesWhatWasBegun(t *testing.T) {
 		}
 		return nil
 	}}, func(handler *actor.PID, reader *probe.Probe) {
-		reader.Request(handler, deliveries(1, 10))
+		reader.Request(handler, deliveries(10))
 		synctest.Wait()
 		reader.Request(handler, drain{})
 		time.Sleep(time.Minute)

@@ -52,7 +52,7 @@ type fetcher struct {
 	lag      int64
 	asked    bool          // lag is known
 	answered time.Time     // the last page
-	stirred  time.Time     // the last page with records, or the first of all
+	stirred  time.Time     // the last page with records, or the first after a longer time than a pause
 	pause    time.Duration // between reads at the tip, the last taken
 }
 
@@ -189,6 +189,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 		}
 		return
 	}
+	held := f.heldUp(r.how.pollInterval)
 	f.lag = aws.ToInt64(m.out.MillisBehindLatest)
 	f.asked, f.answered = m.out.MillisBehindLatest != nil && f.lag >= 0, time.Now()
 	f.iterator, f.owed = aws.ToString(m.out.NextShardIterator), pageBytes(m.out.Records)
@@ -197,7 +198,7 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	if f.iterator != "" || len(m.out.Records) > 0 || len(m.out.ChildShards) > 0 {
 		r.recovered() // an answer that says nothing is no success
 	}
-	if f.stirred.IsZero() || len(m.out.Records) > 0 {
+	if held || len(m.out.Records) > 0 {
 		f.stirred = f.answered
 	}
 	if f.iterator != "" && f.lag <= 0 && len(m.out.Records) < m.limit {

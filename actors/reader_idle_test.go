@@ -90,3 +90,19 @@ func TestASeekEndsTheLongPause(t *testing.T) {
 		require.GreaterOrEqual(w.t, w.reads(10*time.Second), 9)
 	})
 }
+
+// A shard whose reading a full window held up has not been quiet.
+func TestAStalledShardIsNotQuiet(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.open(horizon, idleUpTo(time.Minute), func(d *messages.StreamDescriptor) { d.WindowRecords = new(int32(1)) })
+		for _, data := range []string{"one", "two"} {
+			w.put("k", data)
+		}
+		first := w.next(false)
+		time.Sleep(time.Hour)
+		w.sub.Reply(first.Ack())
+		w.next(true)
+		time.Sleep(3 * time.Second)
+		require.GreaterOrEqual(w.t, w.reads(10*time.Second), 8)
+	})
+}

@@ -20,6 +20,11 @@ func idlePause(quiet, poll, most time.Duration) time.Duration {
 	return max(poll, min(quiet/quietParts, most))
 }
 
+// heldUp reports whether the last call came later than after a pause, or is the first of all: the shard may not have been quiet, only nobody looked.
+func (f *fetcher) heldUp(pollInterval time.Duration) bool {
+	return f.stirred.IsZero() || f.called.Sub(f.answered) > 2*max(pollInterval, f.pause)
+}
+
 // readQuota is what may be read of a shard in a second. A page may be larger; the seconds after it pay for that.
 const readQuota = 2 << 20
 
