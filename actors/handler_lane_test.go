@@ -107,7 +107,7 @@ func handling(t *testing.T, cfg HandlerConfig, test func(handler *actor.PID, rea
 func deliveries(n int) *messages.DeliveryBatch {
 	b := &messages.DeliveryBatch{}
 	for i := range n {
-		b.Deliveries = append(b.Deliveries, &messages.Delivery{ShardId: "shard", Generation: 1, DeliveryId: uint64(i + 1)}) //nolint:gosec // a count
+		b.Deliveries = append(b.Deliveries, &messages.Delivery{ShardId: "shard", Generation: 1, DeliveryId: uint64(i + 1)})
 	}
 	return b
 }

@@ -21,7 +21,7 @@ func TestCloneOfADelivery(t *testing.T) {
 	require.True(t, proto.Equal(d, c))
 	require.NotSame(t, &d.Data[0], &c.Data[0])
 	for _, pair := range [][2]string{{d.Stream, c.Stream}, {d.ShardId, c.ShardId}, {d.SequenceNumber, c.SequenceNumber}, {d.PartitionKey, c.PartitionKey}} {
-		require.NotSame(t, unsafe.StringData(pair[0]), unsafe.StringData(pair[1]), pair[0])
+		require.NotSame(t, unsafe.StringData(pair[0]), unsafe.StringData(pair[1]), pair[0]) //nolint:gosec // only addresses are compared
 	}
 	c.Headers["name"] = "other"
 	require.Equal(t, "value", d.Headers["name"])

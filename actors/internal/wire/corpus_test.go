@@ -60,7 +60,7 @@ func TestKeepTheCorpus(t *testing.T) {
 			}
 		}
 		slices.Sort(lines)
-		require.NoError(t, os.MkdirAll(filepath.Dir(corpusFile(fuzzer)), 0o755))
-		require.NoError(t, os.WriteFile(corpusFile(fuzzer), []byte(strings.Join(slices.Compact(lines), "\n")+"\n"), 0o600))
+		require.NoError(t, os.MkdirAll(filepath.Dir(corpusFile(fuzzer)), 0o750))
+		require.NoError(t, os.WriteFile(corpusFile(fuzzer), []byte(strings.Join(slices.Compact(lines), "\n")+"\n"), 0o600)) //nolint:gosec // testdata
 	}
 }
