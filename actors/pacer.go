@@ -37,6 +37,11 @@ func (p *pacer) busy(now time.Time) bool {
 	return p.limit > 0 && len(p.calls) == p.limit && now.Sub(p.calls[0]) < nearLimit
 }
 
+// hasty reports whether a call now comes sooner than calls may on average.
+func (p *pacer) hasty(now time.Time) bool {
+	return p.limit > 0 && len(p.calls) > 0 && now.Sub(p.calls[len(p.calls)-1]) < time.Second/time.Duration(p.limit)
+}
+
 // called counts a call made now.
 func (p *pacer) called(now time.Time) {
 	if p.limit < 1 {

@@ -74,6 +74,18 @@ func TestPacerIsBusy(t *testing.T) {
 	require.False(t, free.busy(start))
 }
 
+func TestPacerIsHasty(t *testing.T) {
+	start := time.Unix(1_700_000_000, 0)
+	p := pacer{limit: 5}
+	require.False(t, p.hasty(start), "the first call")
+	p.called(start)
+	require.True(t, p.hasty(start.Add(199*time.Millisecond)))
+	require.False(t, p.hasty(start.Add(200*time.Millisecond)))
+	free := pacer{limit: -1}
+	free.called(start)
+	require.False(t, free.hasty(start))
+}
+
 func TestPacerWithoutLimit(t *testing.T) {
 	for _, limit := range []int{0, -1} {
 		p := pacer{limit: limit}

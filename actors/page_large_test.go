@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -76,9 +77,10 @@ func TestPagesGrowWhereTheCallsAreTheBound(t *testing.T) {
 		begun := time.Now()
 		done, most := w.countTo(records, 0)
 		<-done
-		require.Less(w.t, time.Since(begun), 4*time.Second, "a thousand five times a second would take twelve")
+		require.Less(w.t, time.Since(begun), 2*time.Second, "a thousand five times a second would take twelve")
 		require.LessOrEqual(w.t, *most, 1000)
-		require.Equal(w.t, []int{1000, 1000, 1000, 1000, 1000, 10_000}, limits()[:6])
+		require.Equal(w.t, []int{1000, 1000}, limits()[:2], "how fast the subscriber is has to show")
+		require.Equal(w.t, 10_000, slices.Max(limits()))
 	}, paced)
 }
 

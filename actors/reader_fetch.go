@@ -113,7 +113,7 @@ func (r *reader) fetchAfter(page []types.Record) {
 	if !ok {
 		return
 	}
-	limit := r.pageLimit(room, now)
+	limit := r.pageLimit(room, adding, now)
 	if !r.share.reserve() {
 		if adding > 0 || !r.window.empty() {
 			done()
@@ -165,9 +165,10 @@ func (r *reader) readPage(limit int, done func()) {
 const pagesAhead = 10
 
 // pageLimit is how many records to ask for: as many as there is room for. While it is the calls per second that hold the shard up, it is more, which
-// wait to be unpacked: a thousand records of a hundred bytes, five times a second, are a quarter of what the service lets one read.
-func (r *reader) pageLimit(room int, now time.Time) int {
-	if r.fetch.pace.busy(now) {
+// wait to be unpacked: a thousand records of a hundred bytes, five times a second, are a quarter of what the service lets one read. A page that is read
+// ahead says nothing of how fast the subscriber is.
+func (r *reader) pageLimit(room, adding int, now time.Time) int {
+	if pace := r.fetch.pace; pace.busy(now) || (adding == 0 && pace.hasty(now)) {
 		room = max(room, pagesAhead*r.how.windowRecords)
 	}
 	return min(room, maxBatch)
