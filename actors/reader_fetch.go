@@ -204,6 +204,9 @@ func (r *reader) onPageRead(c actor.Context, m pageRead) {
 	}
 	if f.iterator != "" && f.lag <= 0 && len(m.out.Records) < m.limit {
 		f.pause = f.idle(idlePause(f.answered.Sub(f.stirred), r.how.pollInterval, r.how.idlePollInterval))
+		if f.pause > 2*r.how.pollInterval {
+			f.pause = together(f.answered, f.pause)
+		}
 		f.next = f.answered.Add(f.pause)
 	}
 	if !r.unpack.waiting() && !slices.ContainsFunc(m.out.Records, aggregated) {

@@ -271,7 +271,7 @@ func (r *reader) onLeaseHeld(c actor.Context, m leaseWritten) {
 	if !r.timers.armed(timerTrust) { // else it is set anew when it fires, which is not at each renewal
 		r.timers.set(timerTrust, time.Until(k.trustedUntil))
 	}
-	r.timers.set(timerRenew, k.renewIn(m.op, r.cfg.Timings.RenewEvery))
+	r.timers.set(timerRenew, together(time.Now(), k.renewIn(m.op, r.cfg.Timings.RenewEvery)))
 	r.timers.cancel(timerLeaseRetry)
 	moved := k.move != nil && k.lease.Checkpoint == *k.move && k.lease.Seek == k.moveNumber
 	if moved {

@@ -99,3 +99,15 @@ func afterUnlessStopped(d time.Duration, f func()) *time.Timer { return time.Aft
 
 // newLinger is a timer for waiting a while for something else.
 func newLinger(d time.Duration) *time.Timer { return time.NewTimer(d) }
+
+// together is a pause that ends a little sooner, at a moment that others' pauses end at, too: to wake a sleeping process costs more than what most timers
+// are for. A pause of less than two seconds is left as it is.
+func together(now time.Time, pause time.Duration) time.Duration {
+	if pause < 20*moments {
+		return pause
+	}
+	return pause - time.Duration(now.Add(pause).UnixNano()%int64(moments))
+}
+
+// moments are as far apart.
+const moments = 100 * time.Millisecond
