@@ -37,27 +37,27 @@ type contestant struct {
 //
 //	go test ./test -run '^$' -bench 'Peers$' -benchtime 1x
 //
-// Medians of 5 on two cores that were shared with other work, November 2026, go 1.26.8; x is our rate over the other's (above 1 is faster), x-cpu our
-// processor time over its (below 1 is less):
+// Medians of 5 on two cores, November 2026, go 1.26.8; x is our rate over the other's (above 1 is faster), x-cpu our processor time over its (below 1 is
+// less):
 //
 //	Fastest      records/s   µs of CPU per record   x      x-cpu
-//	ours         399,000      2.1
-//	harlow        43,400     16.9                   7.6    0.13
-//	vmware       120,000      7.8                   3.4    0.33
+//	ours         558,000      2.6
+//	harlow       107,000     17.8                   5.2    0.15
+//	vmware       186,000      9.4                   3.1    0.27
 //
 //	Defaults     records/s   µs of CPU per record   x      x-cpu
-//	ours          45,800      5.0
-//	ours-wide    310,000      3.1                   0.14   1.46
-//	harlow        55,700     15.5                   0.82   0.32
-//	vmware        23,300     10.0                   2.0    0.49
+//	ours         182,000      5.3
+//	ours-wide    473,000      3.5                   0.40   1.45
+//	harlow        90,000     21.3                   2.0    0.27
+//	vmware        30,500     12.1                   6.2    0.43
 //
 // Fastest is everyone with the fastest settings that its API has: ours without read pacing, in batches of 500, harlow with a scan interval that it never
 // waits for, vmware with a new shard every 30 ms. All but a few percent of harlow's time is in the decoder of the SDK's version 1.
 //
-// Defaults is everyone as it comes, which the pace decides more than the work. Ours makes five reads per second and shard, each of what the window has
-// room for: 1,000 records unless it is made wider, so 5,000 records per second and shard, where the real service gives 2 MB. Ours-wide differs by
-// a window of 10,000, and batches of 500. Harlow makes four reads per second and shard, of 10,000 records. Vmware makes five of 10,000, and stays
-// below 2 MB per second and shard after the first 10 MB, which this stream ends too early to show. It takes one shard at each of its syncs, of which
+// Defaults is everyone as it comes, which the pace decides as much as the work. Ours makes five reads per second and shard, of a window of 1,000
+// records or, where these calls are the bound, of up to ten windows, and delivers the records one by one. Ours-wide differs by a window of
+// 10,000, and batches of 500. Harlow makes four reads per second and shard, of 10,000 records. Vmware makes five of 10,000, and stays below
+// 2 MB per second and shard after the first 10 MB, which this stream ends too early to show. It takes one shard at each of its syncs, of which
 // there is one per minute by default: the same stream then takes it 456 s (439 records/s, one run), so here it is given one per second.
 func BenchmarkPeers(b *testing.B) {
 	if testing.Short() {
