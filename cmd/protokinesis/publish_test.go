@@ -98,7 +98,8 @@ func TestPublishStopsWhenItIsHopeless(t *testing.T) {
 	code := run(t.Context(), s.args([]string{"publish", "nowhere"}), read, &stdout, stderr)
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr.String(), "line 1: ")
-	require.Less(t, len(splitLines(stderr.String())), 10, stderr.String())
+	// Thousands of lines may have been taken by then. They are told of together, though not all at once: requests fail one by one.
+	require.Less(t, len(splitLines(stderr.String())), 64, stderr.String())
 }
 
 func TestPublishInterrupted(t *testing.T) {
