@@ -103,12 +103,14 @@ func (o *outstanding) receive(c actor.Context) {
 		if !o.answered(m.GetCorrelation()) {
 			return
 		}
-		o.fail(m.GetCorrelation(), oneLine(err))
+		text := oneLine(err)
+		o.fail(m.GetCorrelation(), text)
 		if isHopeless(err) {
 			select {
 			case <-o.hopeless:
 			default:
 				close(o.hopeless)
+				o.told.ending = text
 			}
 		}
 	}

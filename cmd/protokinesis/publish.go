@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -90,7 +91,7 @@ func (p *publishCmd) publish(a *app, cfg aws.Config) error {
 	stopProgress()
 	result := sent.result()
 	result.Seconds = seconds(time.Since(begun))
-	failures.flush()
+	failures.end()
 	if err := p.print(a, result); err != nil {
 		return err
 	}
@@ -235,9 +236,16 @@ type failures struct {
 	to          io.Writer
 	first, last uint64
 	text        string
+	// ending is the trouble that ends it all. The rest that has it, too, is told of at the end, in order: the requests under way fail in any.
+	ending string
+	rest   []uint64
 }
 
 func (f *failures) add(number uint64, text string) {
+	if f.ending != "" && f.ending == text {
+		f.rest = append(f.rest, number)
+		return
+	}
 	if f.text == text && number == f.last+1 {
 		f.last = number
 		return
@@ -247,12 +255,24 @@ func (f *failures) add(number uint64, text string) {
 	f.tell(number, number, text)
 }
 
-// flush tells of what add kept back.
+// flush tells of neighbours that add kept back.
 func (f *failures) flush() {
 	if f.last >= f.first && f.text != "" {
 		f.tell(f.first, f.last, f.text)
 		f.first = f.last + 1
 	}
+}
+
+// end tells of all that add kept back.
+func (f *failures) end() {
+	text := f.ending
+	f.ending = ""
+	slices.Sort(f.rest)
+	for _, number := range f.rest {
+		f.add(number, text)
+	}
+	f.rest = nil
+	f.flush()
 }
 
 func (f *failures) tell(first, last uint64, text string) {

@@ -41,26 +41,45 @@ func seedCorpus(f *testing.F) {
 	require.Positive(f, n)
 }
 
+// fuzzers are those whose findings are kept.
+var fuzzers = []string{"FuzzGetRecordsJSON", "FuzzPutRecordsJSON", "FuzzGetRecordsCBOR", "FuzzPutRecordsCBOR"}
+
+// What is kept is short, in order and there once, so that a change of it can be read.
 func TestKeepTheCorpus(t *testing.T) {
-	if *keepCorpus == "" {
-		t.Skip("not asked for: -corpus")
-	}
-	for _, fuzzer := range []string{"FuzzGetRecordsJSON", "FuzzPutRecordsJSON", "FuzzGetRecordsCBOR", "FuzzPutRecordsCBOR"} {
-		found, err := filepath.Glob(filepath.Join(*keepCorpus, fuzzer, "*"))
-		require.NoError(t, err)
-		var lines []string
-		for _, name := range found {
-			text, err := os.ReadFile(name)
-			require.NoError(t, err)
-			_, quoted, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(string(text)), ")"), "\n[]byte(")
-			body, err := strconv.Unquote(quoted)
-			require.NoError(t, err, name)
-			if len(body) <= corpusBody {
-				lines = append(lines, strconv.QuoteToASCII(body))
-			}
+	for _, fuzzer := range fuzzers {
+		if *keepCorpus != "" {
+			keepFindings(t, fuzzer)
 		}
-		slices.Sort(lines)
-		require.NoError(t, os.MkdirAll(filepath.Dir(corpusFile(fuzzer)), 0o750))
-		require.NoError(t, os.WriteFile(corpusFile(fuzzer), []byte(strings.Join(slices.Compact(lines), "\n")+"\n"), 0o600)) //nolint:gosec // testdata
+		text, err := os.ReadFile(corpusFile(fuzzer))
+		require.NoError(t, err)
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		require.True(t, slices.IsSorted(lines), fuzzer)
+		require.Len(t, slices.Compact(slices.Clone(lines)), len(lines), fuzzer)
+		for _, line := range lines {
+			body, err := strconv.Unquote(line)
+			require.NoError(t, err, fuzzer)
+			require.LessOrEqual(t, len(body), corpusBody, fuzzer)
+		}
 	}
+}
+
+// keepFindings replaces what is kept for the fuzzer by what is in the folder.
+func keepFindings(t *testing.T, fuzzer string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(*keepCorpus, fuzzer, "*"))
+	require.NoError(t, err)
+	var lines []string
+	for _, name := range found {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		_, quoted, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(string(text)), ")"), "\n[]byte(")
+		body, err := strconv.Unquote(quoted)
+		require.NoError(t, err, name)
+		if len(body) <= corpusBody {
+			lines = append(lines, strconv.QuoteToASCII(body))
+		}
+	}
+	slices.Sort(lines)
+	require.NoError(t, os.MkdirAll(filepath.Dir(corpusFile(fuzzer)), 0o750))
+	require.NoError(t, os.WriteFile(corpusFile(fuzzer), []byte(strings.Join(slices.Compact(lines), "\n")+"\n"), 0o600)) //nolint:gosec // testdata
 }
