@@ -17,15 +17,15 @@ import (
 //	go test ./test -run '^$' -bench Scale -benchtime 1x -count 5
 //
 // and PROTOKINESIS_TEST_PROFILES=DIR for profiles. Two cores can't poll 10,000 shards a second: those are polled every 5 s. A line with an error of the
-// library says that even that was too much for the machine. Medians of 3 on two cores, November 2026, go 1.26.8; memory and goroutines are of a shard, the
-// ratios to the bare client making the same polls:
+// library says that even that was too much for the machine. Medians of 5 (Busy1000: 3) on two cores, November 2026, go 1.26.8; memory and goroutines
+// are of a shard, the ratios to the bare client making the same polls:
 //
 //	               heap and stacks   resident   goroutines   x-bare-cpu   µs of CPU per poll   until ready
-//	Idle2000       26 KB             59 KB      0.73         1.19         460                  1.4 s
-//	Idle10000      13 KB             30 KB      0.15         1.45         595                  4.8 s
+//	Idle2000       26 KB             59 KB      0.69         1.15         459                  1.3 s
+//	Idle10000      13 KB             28 KB      0.15         1.41         575                  4.8 s
 //	Busy1000       (heap) 23 KB      101 KB     1.4          1.31         630                  heap 0.96 of that 20 s before
 //	Start1000                                                                                  0.8 s, leases in a file 1.1 s
-//	Quiet1000      0.21 of the CPU and 0.20 of the polls that a fixed second takes
+//	Quiet1000      0.22 of the CPU and 0.20 of the polls that a fixed second takes
 //
 // Beside each poll of Idle10000 there are 1.7 renewals of leases, every 3 s, which the bare client does not make: of the CPU's time 24 % is in GetRecords up to
 // the connection, 17 % in net/http's loops, 10 % in renewals, 7 % in the coordinator's looks at the leases, 10 % in collecting garbage. With a poll a second, as
